@@ -284,12 +284,9 @@ TEST_F(SchedEndToEnd, PoliciesAreListed) {
     EXPECT_FALSE(policy.at("summary").get<std::string>().empty()) << policy;
     EXPECT_FALSE(policy.at("family").get<std::string>().empty()) << policy;
   }
-  EXPECT_THAT(all.out + scalai("policies gandiva").out,
-              ::testing::Not(::testing::AnyOf(HasSubstr("gavel-fifo"), HasSubstr("strict"))));
-  EXPECT_THAT(scalai("policies --all").out, HasSubstr("gavel-fifo"));
-  EXPECT_THAT(scalai("policies gavel-fifo").out, HasSubstr("strict")) << "who knows it may read about it";
-  EXPECT_THAT(scalai("policies gandiva --all").out, HasSubstr("strict"));
-  EXPECT_THAT(scalai("policies templates").out, ::testing::Not(HasSubstr("the artifact's")));
+  // Emulations of published simulators are with the validation alone.
+  EXPECT_THAT(all.out + scalai("policies gandiva").out + scalai("policies templates").out,
+              ::testing::Not(::testing::AnyOf(HasSubstr("gavel-fifo"), HasSubstr("strict"), HasSubstr("rules"))));
   const Outcome one = scalai("policies tiresias");
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.out, HasSubstr("threshold"));

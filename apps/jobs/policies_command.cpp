@@ -46,20 +46,14 @@ struct Entry {
   std::vector<sched::ParameterInfo> parameters;
 };
 
-// `whole`: with those that reproduce published simulators.
-std::vector<Entry> entries(bool whole) {
+std::vector<Entry> entries() {
   std::vector<Entry> all;
   for (const sched::PolicyInfo& policy : sched::policies()) {
-    if (policy.validation && !whole) continue;
-    Entry entry{policy.name, policy.family, policy.summary, policy.source, traits_of(policy), policy.parameters};
-    std::erase_if(entry.parameters,
-                  [whole](const sched::ParameterInfo& parameter) { return parameter.validation && !whole; });
-    all.push_back(std::move(entry));
+    all.push_back({policy.name, policy.family, policy.summary, policy.source, traits_of(policy), policy.parameters});
   }
   for (const sched::RecoveryInfo& design : sched::recovery_designs()) {
     Entry entry{.name = design.name, .family = "recovery", .summary = design.summary, .source = design.source};
     for (const sched::TraceOption& option : design.options) {
-      if (sched::for_validation(option) && !whole) continue;
       entry.parameters.push_back({option.name, option.default_value, "", option.help});
     }
     all.push_back(std::move(entry));
@@ -131,15 +125,13 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
 }
 
 int list_policies(const Arguments& arguments) {
-  std::vector<Entry> all = entries(arguments.flag("all"));
+  const std::vector<Entry> all = entries();
   const std::string format = arguments.text("format");
   if (arguments.positional().empty()) {
     print_all(all, format);
     return 0;
   }
   const std::string& name = arguments.positional().front();
-  const auto listed = std::any_of(all.begin(), all.end(), [&](const Entry& entry) { return entry.name == name; });
-  if (!listed) all = entries(true);
   std::vector<std::string> names;
   bool found = false;
   for (const Entry& entry : all) {
@@ -160,7 +152,7 @@ int list_policies(const Arguments& arguments) {
 
 Command policies_command() {
   std::vector<std::string> names;
-  for (const Entry& entry : entries(false)) names.push_back(entry.name);
+  for (const Entry& entry : entries()) names.push_back(entry.name);
   return {
       {.name = "policies",
        .summary = "list scheduler policies and recovery designs with their parameters",
@@ -169,9 +161,7 @@ Command policies_command() {
            R"(What a scenario's `policy { name: … set: "parameter=value" }` and `recovery { design: … }` may say. With NAME all
 about that one. A program of your own is a policy, too: `policy { exec: "python3 mine.py" }`
 (docs/policy-protocol.md).)",
-       .options = {format_option(),
-                   flag_option("all",
-                               "Also what only reproduces published simulators, for `scalai accuracy policies`.")},
+       .options = {format_option()},
        .examples = {"scalai policies", "scalai policies tiresias", "scalai policies --format=json"},
        .max_arguments = 1,
        .operands = std::move(names)},

@@ -80,7 +80,7 @@ struct RecoveryPhase {
 };
 
 struct RecoveryResult {
-  // From the start of training to the end of the run (published rules: of the last step).
+  // From the start of training to the end of the run.
   double from_s = 0, to_s = 0;
   double samples = 0;        // kept at the end
   double samples_per_s = 0;  // average from from_s to to_s

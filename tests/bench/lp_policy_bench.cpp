@@ -66,7 +66,6 @@ constexpr Case kTraces[] = {{"gavel-max-min", "max_min_fairness"},
                             {"gavel-makespan", "minimize_makespan"},
                             {"gavel-makespan-agnostic", "minimize_makespan"},
                             {"gandiva", "minimize_makespan"},
-                            {"gavel-fifo", "minimize_makespan"},
                             {"gavel-max-min", "max_min_fairness", 5},
                             {"gavel-max-min", "max_min_fairness", 10}};
 constexpr double kApart_s = 20000;

@@ -66,7 +66,7 @@ absl::StatusOr<double> simulated_ettr(const Availability& availability, double p
   setup.samples_per_s = [](int) { return 400.0; };
   setup.samples_per_step = 2048;
   setup.costs.change_s = [](const HostChange& change) { return change.from == 0 ? 0 : kRecover_s; };
-  setup.checkpoints = {.every_steps = 0, .every_s = period_s, .write_s = write_s, .rolls_back = true};
+  setup.checkpoints = {.every_s = period_s, .write_s = write_s};
   setup.gpus_per_host = 8;
   SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
   return result.ettr;

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "apps/accuracy/policies/emulations/gavel_rules.h"
 #include "apps/accuracy/policies/internal/sets.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/import.h"
@@ -30,14 +31,16 @@ class GavelCluster {
     return cluster;
   }
 
-  absl::StatusOr<GavelRun> run(const std::string& policy) const {
+  // `emulated`: as its simulator has it, in place of the catalogue's.
+  absl::StatusOr<GavelRun> run(const std::string& policy, bool emulated = false) const {
     PolicyRun run;
     run.policy = policy;
     run.changes = "gavel-sim";
     run.workload = &workload_;
     run.fleet = &fleet_;
     run.throughput = throughput_.get();
-    SCALAI_ASSIGN_OR_RETURN(const Outcome outcome, run_policy(run));
+    const std::unique_ptr<Policy> emulation = emulated ? make_gavel_emulation(policy, run.seed) : nullptr;
+    SCALAI_ASSIGN_OR_RETURN(const Outcome outcome, emulation ? run_policy(run, *emulation) : run_policy(run));
     const std::vector<double> times = completion_times_s(workload_, outcome);
     if (times.size() != workload_.jobs.size()) {
       return failed(fmt::format("{} of {} jobs finished under {}", times.size(), workload_.jobs.size(), policy));
@@ -102,7 +105,7 @@ Rows gavel_makespan(const std::string& data) {
     double makespan_h;
   };
   for (const Case& c : {Case{"gavel-makespan", "Gavel", 17.861}, Case{"gavel-makespan-agnostic", "agnostic", 23.526},
-                        Case{"gandiva", "Gandiva", 21.110}, Case{"gavel-fifo", "FIFO", 76.174}}) {
+                        Case{"gandiva", "Gandiva", 21.110}}) {
     SCALAI_ASSIGN_OR_RETURN(const GavelRun run, cluster.run(c.policy));
     rows.push_back(
         row("G2", c.policy, fmt::format("100 jobs, {}: makespan", c.name), c.makespan_h, run.makespan_h, ""));
@@ -119,6 +122,11 @@ Rows gavel_makespan(const std::string& data) {
         "released, whose solver ends amid the optima, is reproduced";
     rows.push_back(
         row("G2", c.policy, "100 jobs, agnostic: makespan, simulator as released", 21.29, run.makespan_h, ""));
+  }
+  for (const Case& c : {Case{"gandiva", "Gandiva", 21.110}, Case{"gavel-fifo", "FIFO", 76.174}}) {
+    SCALAI_ASSIGN_OR_RETURN(const GavelRun run, cluster.run(c.policy, true));
+    rows.push_back(row("G2", "", fmt::format("100 jobs, {} with the simulator's quirks: makespan", c.name),
+                       c.makespan_h, run.makespan_h, ""));
   }
   return rows;
 }

@@ -1,14 +1,14 @@
-// G7 and G9: recovery designs, step by step as the artifact's simulators, on its traces with its tables.
+// G7 and G9: the simulators of Varuna, Bamboo and Oobleck step by step, on the artifact's traces with its tables. The
+// designs that users choose from follow other rules: rows of an emulation are of no policy.
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "apps/accuracy/policies/emulations/oobleck_replay.h"
 #include "apps/accuracy/policies/internal/sets.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/import.h"
-#include "sim/jobs/recovery/designs.h"
-#include "sim/jobs/recovery/host_tables.h"
 
 namespace scalai::sched::validation {
 namespace {
@@ -42,22 +42,14 @@ absl::StatusOr<std::vector<OobleckReference>> references(const std::string& data
   return rows;
 }
 
-std::string design_of(const std::string& system) {
-  if (system == "varuna") return "checkpoint-restart";
-  return system == "bamboo" ? "redundancy" : "templates";
-}
-
-absl::StatusOr<RecoveryResult> replay(const std::string& data, const OobleckReference& reference,
-                                      const HostTrace& hosts) {
-  RecoveryRequest request;
-  request.design = design_of(reference.system);
-  request.set = {"model=" + reference.model, "rules=published"};
-  SCALAI_ASSIGN_OR_RETURN(request.throughputs, need(data, "oobleck/throughput_vs_nodes.csv"));
-  SCALAI_ASSIGN_OR_RETURN(request.costs, need(data, "oobleck/costs.csv"));
-  request.availability = &hosts.availability;
-  request.hosts = static_cast<int>(hosts.hosts.size());
-  SCALAI_ASSIGN_OR_RETURN(const RecoverySetup setup, make_recovery(request));
-  return simulate_recovery(setup);
+absl::StatusOr<OobleckResult> replay(const std::string& data, const OobleckReference& reference,
+                                     const HostTrace& hosts) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string throughputs, need(data, "oobleck/throughput_vs_nodes.csv"));
+  SCALAI_ASSIGN_OR_RETURN(const std::string costs, need(data, "oobleck/costs.csv"));
+  SCALAI_ASSIGN_OR_RETURN(OobleckSetup setup, oobleck_setup(reference.system, reference.model, throughputs, costs));
+  setup.availability = &hosts.availability;
+  setup.hosts = static_cast<int>(hosts.hosts.size());
+  return replay_oobleck(setup);
 }
 
 // `wanted`: whether a trace is of the set.
@@ -73,9 +65,9 @@ Rows rows_of(const std::string& set, const std::string& data, bool (*wanted)(con
       SCALAI_ASSIGN_OR_RETURN(const Imported imported, import_trace("oobleck", path));
       traces[reference.trace] = imported.hosts;
     }
-    SCALAI_ASSIGN_OR_RETURN(const RecoveryResult ours, replay(data, reference, traces[reference.trace]));
+    SCALAI_ASSIGN_OR_RETURN(const OobleckResult ours, replay(data, reference, traces[reference.trace]));
     rows.push_back({.set = set,
-                    .policy = design_of(reference.system),
+                    .policy = "",
                     .name = fmt::format("{}, {}, {}: throughput", reference.trace, reference.model, reference.system),
                     .unit = "samples/s",
                     .reference = reference.samples_per_s,

@@ -7,8 +7,9 @@
 #include "apps/accuracy/policies/internal/parcae_replay.h"
 #include "apps/accuracy/policies/internal/sets.h"
 #include "ptc/base/status.h"
+#include "sim/jobs/recovery/host_tables.h"
+#include "sim/jobs/recovery/parcae_costs.h"
 #include "sim/jobs/recovery/proactive.h"
-#include "sim/jobs/recovery/published_costs.h"
 
 namespace scalai::sched::validation {
 namespace {

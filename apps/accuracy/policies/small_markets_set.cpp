@@ -124,7 +124,7 @@ absl::StatusOr<Tally> chaser() {
 }
 
 // Hosts that come, go with and without notice, and come back; a sample a second and host.
-absl::StatusOr<Tally> reshard() {
+absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
   Tally tally;
   for (int seed = 1; seed <= kMarketCases; ++seed) {
     Random random(static_cast<uint64_t>(seed));
@@ -132,7 +132,9 @@ absl::StatusOr<Tally> reshard() {
                          .detect_s = static_cast<int>(random.below(8)),
                          .change_s = static_cast<int>(random.below(20)),
                          .until_s = 1000,
-                         .step = static_cast<int>(random.between(1, 40))};
+                         .step = static_cast<int>(random.between(1, 40)),
+                         .heeds_notice = design == RecoveryDesign::kReshard};
+    if (design == RecoveryDesign::kCheckpointRestart) one.checkpoint_s = static_cast<int>(random.between(10, 100));
     std::vector<FleetEvent> events;
     Availability availability;
     for (int64_t h = 0, hosts = random.between(1, 4); h < hosts; ++h) {
@@ -157,7 +159,7 @@ absl::StatusOr<Tally> reshard() {
                      [](const FleetEvent& a, const FleetEvent& b) { return a.at_s < b.at_s; });
     availability.events = std::move(events);
     RecoverySetup setup;
-    setup.design = RecoveryDesign::kReshard;
+    setup.design = design;
     setup.availability = &availability;
     setup.hosts = static_cast<int>(one.hosts.size());
     setup.until_s = one.until_s;
@@ -165,6 +167,7 @@ absl::StatusOr<Tally> reshard() {
     setup.samples_per_step = one.step;
     setup.costs.change_s = [&one](const HostChange&) { return static_cast<double>(one.change_s); };
     setup.costs.detect_s = one.detect_s;
+    setup.checkpoints.every_s = one.checkpoint_s;
     setup.join_horizon_s = 1e9;
     SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
     tally.add(small::play_hosts(one), result.samples, 1e-6);
@@ -186,8 +189,12 @@ Rows small_markets(const std::string& /*data*/) {
   SCALAI_ASSIGN_OR_RETURN(const Tally moves, chaser());
   moves.rows(kMarketSet, "price-chaser", fmt::format("end, cost and moves in {} cases", kMarketCases), "s, $", 1e-6,
              rows);
-  SCALAI_ASSIGN_OR_RETURN(const Tally hosts, reshard());
-  hosts.rows(kMarketSet, "reshard", fmt::format("samples kept in {} cases", kMarketCases), "samples", 1e-9, rows);
+  for (const auto& [name, design] :
+       {std::pair("checkpoint-restart", RecoveryDesign::kCheckpointRestart),
+        std::pair("templates", RecoveryDesign::kTemplates), std::pair("reshard", RecoveryDesign::kReshard)}) {
+    SCALAI_ASSIGN_OR_RETURN(const Tally hosts, on_hosts(design));
+    hosts.rows(kMarketSet, name, fmt::format("samples kept in {} cases", kMarketCases), "samples", 1e-9, rows);
+  }
   return rows;
 }
 

@@ -78,7 +78,7 @@ std::string take(const PolicyInfo& info, const std::string& assignment, Values* 
   const std::string text = assignment.substr(equal + 1);
   std::vector<std::string> names;
   for (size_t k = 0; k < info.parameters.size(); ++k) {
-    if (!info.parameters[k].validation) names.push_back(info.parameters[k].name);
+    names.push_back(info.parameters[k].name);
     if (info.parameters[k].name != name) continue;
     const std::string problem = value_problem(info.parameters[k], text);
     if (problem.empty()) (*values)[k].second = text;
@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Policy>> make_policy(const std::string& name, std
                                                     uint64_t seed) {
   std::vector<std::string> names;
   for (const PolicyInfo& info : policies()) {
-    if (!info.validation) names.push_back(info.name);
+    names.push_back(info.name);
     if (info.name != name) continue;
     Values values;
     for (const ParameterInfo& parameter : info.parameters) values.emplace_back(parameter.name, parameter.default_value);

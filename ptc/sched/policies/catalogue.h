@@ -22,8 +22,6 @@ struct ParameterInfo {
   // words), "number" (any sign). Any other unit ("GPU-hours", "share") means a number >= 0 of that unit.
   std::string unit;
   std::string help;  // one line
-  // Reproduces a published simulator, for `scalai accuracy policies`: accepted, but listed only with --all.
-  bool validation = false;
 };
 
 // Values of all parameters of a policy, defaults filled in. Units as in scenarios (ptc/base/units.h).
@@ -49,7 +47,6 @@ struct PolicyInfo {
   std::vector<ParameterInfo> parameters;
   PolicyTraits traits;
   std::function<std::unique_ptr<Policy>(const Parameters& parameters, uint64_t seed)> make;
-  bool validation = false;  // as of a parameter
 };
 
 // All policies by family, in the order of the documentation; static storage.

@@ -44,13 +44,11 @@ TEST(Catalogue, NamesWithTyposGetTheClosest) {
   EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has interval"));
 }
 
-// The quirks of published simulators are for those who reproduce their numbers.
-TEST(Catalogue, ValidationIsAcceptedButNotOffered) {
-  EXPECT_TRUE(make_policy("gandiva", {{"strict=true"}}, 1).ok());
-  EXPECT_TRUE(make_policy("optimus", {{"first=arrival"}}, 1).ok());
-  EXPECT_TRUE(make_policy("gavel-fifo", {}, 1).ok());
-  EXPECT_THAT(problem("gandiva", {"whatever=true"}), ::testing::Not(HasSubstr("strict")));
-  EXPECT_THAT(problem("something-else-altogether", {}), ::testing::Not(HasSubstr("gavel-fifo")));
+// The quirks of published simulators are with the validation.
+TEST(Catalogue, HasNoEmulations) {
+  EXPECT_THAT(problem("gandiva", {"strict=true"}), HasSubstr("no parameter \"strict\""));
+  EXPECT_THAT(problem("optimus", {"first=arrival"}), HasSubstr("it has interval"));
+  EXPECT_THAT(problem("gavel-fifo", {}), HasSubstr("there is no policy \"gavel-fifo\""));
 }
 
 TEST(Catalogue, AllProblemsAreTold) {

@@ -10,31 +10,27 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "sim/jobs/recovery/host_tables.h"
 #include "sim/jobs/recovery/internal/host_events.h"
+#include "sim/jobs/recovery/parcae_costs.h"
 #include "sim/jobs/recovery/period.h"
-#include "sim/jobs/recovery/published_costs.h"
 
 namespace scalai::sched {
 namespace {
 
-const TraceOption kModel{"model", "", "what tables and published constants know the job by: GPT-3-6.7b, gpt-1.5b"};
+const TraceOption kModel{"model", "", "what tables and Parcae's costs know the job by: GPT-3-6.7b, gpt-1.5b"};
 const TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"};
 const TraceOption kUntil{"until", "0s",
                          "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
 const TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
 const TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
-const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed (steady rules)"};
-const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long (steady rules)"};
+const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed"};
+const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long"};
 const TraceOption kBeyond{
-    "beyond", "",
-    "fewer hosts than a table's smallest row: stop (cannot run) or nearest (that row); by default "
-    "nearest where the rules are published, else stop. Between rows: the lower one"};
-const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again (steady rules)"};
+    "beyond", "stop",
+    "fewer hosts than a table's smallest row: stop (cannot run) or nearest (that row). Between rows: the lower one"};
+const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again"};
 const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
-const TraceOption kRules{
-    "rules", "steady",
-    "steady: one set of rules for all designs; published: the artifact's, step by step, for its numbers alone"};
-const TraceOption kStages{"stages", "12", "hosts of a pipeline"};
 
 std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
   std::vector<TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
@@ -49,7 +45,7 @@ class Values {
     std::vector<std::string> names;
     for (const TraceOption& option : info.options) {
       values_[option.name] = option.default_value;
-      if (!for_validation(option)) names.push_back(option.name);
+      names.push_back(option.name);
     }
     for (const std::string& assignment : set) {
       const size_t equal = assignment.find('=');
@@ -108,44 +104,43 @@ class Values {
   std::vector<std::string> problems_;
 };
 
-absl::StatusOr<HostCosts> costs_of(const RecoveryRequest& request, RecoveryDesign design, const std::string& model) {
-  if (request.costs.empty()) return HostCosts{};
-  if (request.costs == "published") return published_costs(design, model);
-  SCALAI_ASSIGN_OR_RETURN(HostCosts costs, read_host_costs(request.costs, {published_system(design), model}));
-  // The artifact's cost table leaves out what is the same for all its rows.
-  const absl::StatusOr<HostCosts> known = published_costs(design, model);
-  if (known.ok() && costs.published && costs.ready_s < 0) costs.ready_s = known->ready_s;
-  return costs;
+// Whose rows of a table with systems are of a design; "": none.
+std::string system_of(RecoveryDesign design) {
+  switch (design) {
+    case RecoveryDesign::kCheckpointRestart: return "varuna";
+    case RecoveryDesign::kRedundancy: return "bamboo";
+    case RecoveryDesign::kTemplates: return "oobleck";
+    default: return "";
+  }
 }
 
-void take_costs(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
-  const std::string& model = values.text("model");
-  const absl::StatusOr<HostCosts> found = costs_of(request, setup.design, model);
-  values.add(found.status());
-  if (!found.ok()) return;
-  const HostCosts& costs = *found;
+// Returns the steps between two checkpoints.
+int64_t take_costs(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+  HostCosts costs;
+  if (!request.costs.empty()) {
+    const auto found = read_host_costs(request.costs, {system_of(setup.design), values.text("model")});
+    values.add(found.status());
+    if (!found.ok()) return 0;
+    costs = *found;
+  }
   setup.costs.change_s = request.change_s;
-  if (costs.change_s >= 0) setup.costs.change_s = published_change(setup.design, model, costs);
+  if (costs.change_s >= 0) setup.costs.change_s = [seconds = costs.change_s](const HostChange&) { return seconds; };
   setup.costs.state_survives = request.state_survives;
   setup.costs.fatal_s = std::max(0.0, costs.fatal_s);
   setup.costs.host_ready_s = values.given("host-ready") ? values.seconds("host-ready") : std::max(0.0, costs.ready_s);
   setup.costs.detect_s = values.given("detect") ? values.seconds("detect") : std::max(0.0, costs.detect_s);
   setup.costs.step_lost = values.one_of("step-lost", "true", "false");
   setup.checkpoints.write_s = std::max(0.0, costs.checkpoint_s);
-  setup.checkpoints.every_steps = costs.checkpoint_every_steps > 0 ? std::llround(costs.checkpoint_every_steps) : 10;
-  setup.checkpoints.rolls_back = setup.rules != RecoveryRules::kPublished || published_rolls_back(model);
-  if (values.has("rolls-back") && values.given("rolls-back")) {
-    setup.checkpoints.rolls_back = values.one_of("rolls-back", "true", "false");
-  }
   setup.samples_per_step = values.count("batch");
   if (setup.samples_per_step == 0) setup.samples_per_step = std::max(0.0, costs.samples_per_step);
   if (setup.samples_per_step == 0) setup.samples_per_step = request.samples_per_step;
   if (setup.design == RecoveryDesign::kProactive) {
     if (setup.samples_per_step == 0) setup.samples_per_step = 1;
-    return;
+    return 0;
   }
   if (setup.samples_per_step == 0) values.add("how many samples a step has is not known: set batch=…");
-  if (!setup.costs.change_s) values.add("what a change of hosts costs is not known: name costs, or \"published\"");
+  if (!setup.costs.change_s) values.add("what a change of hosts costs is not known: name costs");
+  return costs.checkpoint_every_steps > 0 ? std::llround(costs.checkpoint_every_steps) : 10;
 }
 
 void take_throughput(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
@@ -154,14 +149,12 @@ void take_throughput(const RecoveryRequest& request, Values& values, RecoverySet
     if (!setup.samples_per_s) values.add("a throughput by live hosts is needed: name throughputs");
     return;
   }
-  const bool nearest =
-      values.given("beyond") ? values.one_of("beyond", "nearest", "stop") : setup.rules == RecoveryRules::kPublished;
+  const bool nearest = values.one_of("beyond", "nearest", "stop");
   const HostsBeyond beyond = nearest ? HostsBeyond::kNearest : HostsBeyond::kStop;
   setup.throughput_rule = fmt::format("on fewer hosts than its smallest row {}, between rows the lower one",
                                       nearest ? "as on that row" : "it cannot run");
-  const std::string system = values.has("table-of") && !values.text("table-of").empty()
-                                 ? values.text("table-of")
-                                 : published_system(setup.design);
+  const std::string system =
+      values.has("table-of") && !values.text("table-of").empty() ? values.text("table-of") : system_of(setup.design);
   const auto table = read_host_throughput(request.throughputs, {system, values.text("model")}, beyond);
   values.add(table.status());
   if (table.ok()) setup.samples_per_s = *table;
@@ -184,20 +177,19 @@ void take_layouts(const RecoveryRequest& request, Values& values, RecoverySetup&
   setup.liveput = std::make_shared<const Liveput>(*std::move(model), interval_s);
 }
 
-// Steady rules count time: as many steps as the costs say, of the job on all hosts; the same for every design.
-void every_few_steps(RecoverySetup& setup) {
-  const bool steady = setup.rules == RecoveryRules::kSteady && setup.design != RecoveryDesign::kProactive;
-  if (!steady || !setup.samples_per_s) return;
+// The rules count time: `steps` steps of the job on all hosts; the same for every design.
+void every_few_steps(int64_t steps, RecoverySetup& setup) {
+  if (steps == 0 || !setup.samples_per_s) return;
   for (int hosts = setup.hosts; hosts > 0; --hosts) {
     const double rate = setup.samples_per_s(hosts);
     if (!(rate > 0)) continue;
     const double step_s = setup.samples_per_step / rate;
-    setup.checkpoints.every_s = std::max(1.0, static_cast<double>(setup.checkpoints.every_steps) * step_s);
+    setup.checkpoints.every_s = std::max(1.0, static_cast<double>(steps) * step_s);
     return;
   }
 }
 
-void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+void take_checkpoints(const RecoveryRequest& request, int64_t steps, Values& values, RecoverySetup& setup) {
   const auto seconds = [&values](const std::string& what, const std::string& text) {
     const absl::StatusOr<double> value = parse_seconds(text);
     if (!value.ok()) values.add(fmt::format("{}: {}", what, message_of(value.status())));
@@ -206,11 +198,7 @@ void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySe
   if (!request.checkpoint_write.empty()) {
     setup.checkpoints.write_s = seconds("checkpoint_write", request.checkpoint_write);
   }
-  if (request.checkpoint_period.empty()) return every_few_steps(setup);
-  if (setup.rules == RecoveryRules::kPublished) {
-    return values.add(
-        "checkpoint_period: under rules=published a checkpoint is written every few steps; leave out either of them");
-  }
+  if (request.checkpoint_period.empty()) return every_few_steps(steps, setup);
   if (request.checkpoint_period != "young-daly") {
     setup.checkpoints.every_s = seconds("checkpoint_period", request.checkpoint_period);
     return;
@@ -238,21 +226,20 @@ const RecoveryInfo* design_named(const std::string& name) {
 
 }  // namespace
 
-bool for_validation(const TraceOption& option) { return option.name == kRules.name; }
-
 const std::vector<RecoveryInfo>& recovery_designs() {
   static const TraceOption table_of{"table-of", "",
                                     "whose rows of a throughput table with systems: varuna, bamboo, oobleck"};
   static const std::vector<RecoveryInfo> designs = {
       {"checkpoint-restart", RecoveryDesign::kCheckpointRestart,
        "any loss restarts the job from its last checkpoint, on the hosts that are left", "Varuna, EuroSys'22",
-       options_of({kRules, kStages, {"rolls-back", "true", "losses cost the samples since the checkpoint"}})},
+       options_of({})},
       {"redundancy", RecoveryDesign::kRedundancy,
        "the neighbour in the pipeline computes for a lost host; two in a row are fatal", "Bamboo, NSDI'23",
-       options_of({kRules, kStages, {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
+       options_of({{"stages", "12", "hosts of a pipeline"},
+                   {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
       {"templates", RecoveryDesign::kTemplates,
        "pipelines are rebuilt from templates planned before; the state lives in other replicas", "Oobleck, SOSP'23",
-       options_of({kRules, kStages, table_of})},
+       options_of({table_of})},
       {"proactive", RecoveryDesign::kProactive,
        "migrates ahead of losses to the layout that a forecast of hosts favours", "Parcae, NSDI'24",
        options_of({{"interval", "60s", "between decisions"},
@@ -297,22 +284,19 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
   setup.hosts = request.hosts;
   setup.gpus_per_host = request.gpus_per_host;
   setup.usd_per_host_hour = request.usd_per_host_hour;
-  if (values.has("rules")) {
-    setup.rules = values.one_of("rules", "published", "steady") ? RecoveryRules::kPublished : RecoveryRules::kSteady;
-  }
   setup.until_s = values.given("until") ? values.seconds("until") : request.until_s;
   setup.min_hosts = values.count("min-hosts");
   setup.join_horizon_s = values.seconds("join-horizon");
   if (values.has("stages")) setup.stages = values.count("stages");
   if (values.has("fallback-slowdown")) setup.fallback_slowdown = values.factor("fallback-slowdown");
   if (values.has("spares")) setup.spares = values.count("spares");
-  take_costs(request, values, setup);
+  const int64_t steps = take_costs(request, values, setup);
   if (setup.design == RecoveryDesign::kProactive) {
     take_layouts(request, values, setup);
   } else {
     take_throughput(request, values, setup);
   }
-  take_checkpoints(request, values, setup);
+  take_checkpoints(request, steps, values, setup);
   if (!values.problems().empty()) return invalid(fmt::format("recovery: {}", fmt::join(values.problems(), "; ")));
   return setup;
 }

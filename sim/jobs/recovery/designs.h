@@ -20,9 +20,6 @@ struct RecoveryInfo {
   std::vector<TraceOption> options;  // for `set`, including the options of all designs
 };
 
-// Whether an option reproduces published simulators, for `scalai accuracy policies`: accepted, but listed only with --all.
-bool for_validation(const TraceOption& option);
-
 // All designs, in the order of the documentation. The reference is valid for the whole process.
 const std::vector<RecoveryInfo>& recovery_designs();
 
@@ -30,8 +27,8 @@ struct RecoveryRequest {
   std::string design;
   std::vector<std::string> set;   // "model=GPT-3-6.7b", "spares=2"
   std::string throughputs;        // CSV of host_tables.h (proactive: layouts); "" = samples_per_s below
-  std::string costs;              // CSV of host_tables.h; "published" = constants of the design; "" = change_s below
-  std::string checkpoint_period;  // "10min", "young-daly"; "" = none, or every 10 steps under published rules
+  std::string costs;              // CSV of host_tables.h; "" = change_s below
+  std::string checkpoint_period;  // "10min", "young-daly"; "" = in the time of as many steps as the costs say, else 10
   std::string checkpoint_write;   // "15.8s"; "" = from the costs, else 0
 
   // Computed by the caller, if no table is named.

@@ -51,7 +51,7 @@ TEST_F(Designs, RunAsAskedFor) {
   for (const RecoveryInfo& info : recovery_designs()) {
     if (info.design == RecoveryDesign::kProactive) continue;
     RecoveryRequest one = request(info.name);
-    if (info.name != "reshard" && info.name != "spare-swap") one.set = {"rules=steady", "stages=2"};
+    if (info.name == "redundancy") one.set = {"stages=2"};
     const auto setup = make_recovery(one);
     ASSERT_TRUE(setup.ok()) << setup.status().ToString();
     EXPECT_EQ(setup->design, info.design);
@@ -74,42 +74,38 @@ TEST_F(Designs, TakeOptions) {
   EXPECT_EQ(setup->join_horizon_s, 7200);
 }
 
-TEST_F(Designs, PublishedCostsNeedNoTable) {
+// The artifact's table: the rows of the design's system and model, nothing added.
+TEST_F(Designs, TakeCostsOfASystem) {
   RecoveryRequest one = request("checkpoint-restart");
-  one.costs = "published";
+  one.costs = ::testing::TempDir() + "/designs_system_costs.csv";
+  ASSERT_TRUE(write_file(one.costs,
+                         "system,model,samples_per_step,local_reconfig_s,checkpoint_s,checkpoint_every_iters,"
+                         "global_rendezvous_s\nvaruna,GPT-3-6.7b,1024,701,120,8,\noobleck,GPT-3-6.7b,1024,10,,,\n")
+                  .ok());
   one.set = {"model=GPT-3-6.7b"};
   const auto setup = make_recovery(one);
   ASSERT_TRUE(setup.ok()) << setup.status().ToString();
-  EXPECT_EQ(setup->rules, RecoveryRules::kSteady);
   EXPECT_EQ(name_of_rules(*setup), "steady (one set for all designs)");
-  // 10 steps of 1,024 samples, at the rate on all hosts.
-  EXPECT_DOUBLE_EQ(setup->checkpoints.every_s, 10 * 1024 / setup->samples_per_s(setup->hosts));
-  one.set.push_back("rules=published");
-  EXPECT_EQ(make_recovery(one)->rules, RecoveryRules::kPublished);
-  EXPECT_EQ(name_of_rules(*make_recovery(one)), "published (the artifact's, step by step)");
+  // 8 steps of 1,024 samples, at the rate on all hosts.
+  EXPECT_DOUBLE_EQ(setup->checkpoints.every_s, 8 * 1024 / setup->samples_per_s(setup->hosts));
   EXPECT_EQ(setup->costs.change_s({.from = 4, .to = 3, .lost = 1}), 701);
   EXPECT_EQ(setup->checkpoints.write_s, 120);
-  EXPECT_EQ(setup->checkpoints.every_steps, 10);
-  EXPECT_EQ(setup->costs.host_ready_s, 45);
+  EXPECT_EQ(setup->costs.host_ready_s, 0);
   EXPECT_EQ(setup->samples_per_step, 1024);
 }
 
-// A table of one's own is not completed with the publication's constants, nor with its curve by hosts.
-TEST_F(Designs, OwnTablesAreTakenAsTheyAre) {
+TEST_F(Designs, TakeOwnTables) {
   RecoveryRequest one = request("checkpoint-restart");
   one.costs = ::testing::TempDir() + "/designs_costs.csv";
   ASSERT_TRUE(write_file(one.costs, "cost,seconds\nchange,5\n").ok());
   one.throughputs = ::testing::TempDir() + "/designs_rates.csv";
   ASSERT_TRUE(write_file(one.throughputs, "hosts,samples_per_s\n2,5\n").ok());
-  one.set = {"model=BERT-large", "rules=published"};
-  const auto published = make_recovery(one);
-  ASSERT_TRUE(published.ok()) << published.status().ToString();
-  EXPECT_EQ(published->costs.change_s({.from = 27, .to = 26, .lost = 1}), 5);
-  EXPECT_EQ(published->costs.host_ready_s, 0);
-  EXPECT_EQ(published->samples_per_s(1), 5);  // as its authors have it
-  one.set.back() = "rules=steady";
-  EXPECT_EQ(make_recovery(one)->samples_per_s(1), 0);
-  EXPECT_NE(make_recovery(one)->throughput_rule.find("it cannot run"), std::string::npos);
+  const auto setup = make_recovery(one);
+  ASSERT_TRUE(setup.ok()) << setup.status().ToString();
+  EXPECT_EQ(setup->costs.change_s({.from = 27, .to = 26, .lost = 1}), 5);
+  EXPECT_EQ(setup->costs.host_ready_s, 0);
+  EXPECT_EQ(setup->samples_per_s(1), 0);
+  EXPECT_NE(setup->throughput_rule.find("it cannot run"), std::string::npos);
   one.set.push_back("beyond=nearest");
   EXPECT_EQ(make_recovery(one)->samples_per_s(1), 5);
 }
@@ -158,10 +154,8 @@ TEST_F(Designs, SayWhatIsWrong) {
   for (const char* part : {"throughput", "what a change of hosts costs", "samples a step"}) {
     EXPECT_NE(problem(bare).find(part), std::string::npos) << part << " in " << problem(bare);
   }
-  RecoveryRequest published = request("templates");
-  published.checkpoint_period = "10min";
-  published.set.push_back("rules=published");
-  EXPECT_NE(problem(published).find("rules=published"), std::string::npos);
+  one.set = {"rules=published"};  // of the validation alone
+  EXPECT_NE(problem(one).find("no option \"rules\""), std::string::npos);
   EXPECT_NE(problem(request("proactive")).find("table of layouts"), std::string::npos);
 }
 

@@ -145,7 +145,7 @@ absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKe
       continue;
     }
     if (!is_row_of(csv, key, seen)) continue;
-    found = costs.published = true;
+    found = true;
     read_optional(csv, "samples_per_step", costs.samples_per_step);
     read_optional(csv, "local_reconfig_s", costs.change_s);
     read_optional(csv, "checkpoint_s", costs.checkpoint_s);

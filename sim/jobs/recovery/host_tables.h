@@ -21,8 +21,8 @@ namespace scalai::sched {
 
 // Rule for numbers of hosts without a row.
 enum class HostsBeyond : uint8_t {
-  kNearest,  // the nearest row, as the published simulators
-  kStop,     // fewer hosts than the table: cannot run; more: no gain. Default of steady rules
+  kNearest,  // the nearest row
+  kStop,     // fewer hosts than the table: cannot run; more: no gain
 };
 
 class HostThroughput {
@@ -52,7 +52,6 @@ struct HostCosts {
   double detect_s = -1;
   double checkpoint_s = -1;  // one write
   double checkpoint_every_steps = -1;
-  bool published = false;  // from a table with systems, or the constants; absent values come from the publication
 };
 
 absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKey& key);

@@ -5,7 +5,6 @@
 #include "fmt/format.h"
 #include "ptc/base/status.h"
 #include "sim/jobs/recovery/proactive.h"
-#include "sim/jobs/recovery/replay.h"
 #include "sim/jobs/recovery/steady.h"
 
 namespace scalai::sched {
@@ -26,7 +25,7 @@ std::vector<std::string> problems_of(const RecoverySetup& setup) {
   need(is_amount(setup.until_s), "the end must be a time >= 0");
   need(is_amount(setup.costs.fatal_s) && is_amount(setup.costs.host_ready_s) && is_amount(setup.costs.detect_s),
        "costs must be times >= 0");
-  need(setup.checkpoints.every_steps >= 0 && setup.checkpoints.every_s >= 0 && is_amount(setup.checkpoints.write_s),
+  need(setup.checkpoints.every_s >= 0 && is_amount(setup.checkpoints.write_s),
        "checkpoint period and write time must be >= 0");
   need(setup.checkpoints.every_s == 0 || setup.checkpoints.every_s >= 1,
        fmt::format("a checkpoint period of {} s is below 1 s", setup.checkpoints.every_s));
@@ -61,9 +60,8 @@ void check_trace(const RecoverySetup& setup, std::vector<std::string>& problems)
 }  // namespace
 
 std::string name_of_rules(const RecoverySetup& setup) {
-  if (setup.design == RecoveryDesign::kProactive) return "intervals (Parcae's accounting)";
-  return setup.rules == RecoveryRules::kSteady ? "steady (one set for all designs)"
-                                               : "published (the artifact's, step by step)";
+  return setup.design == RecoveryDesign::kProactive ? "intervals (Parcae's accounting)"
+                                                    : "steady (one set for all designs)";
 }
 
 absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
@@ -74,7 +72,6 @@ absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
     check_trace(setup, problems);
   }
   if (!problems.empty()) return invalid(fmt::format("recovery: {}", fmt::join(problems, "; ")));
-  if (setup.rules == RecoveryRules::kPublished) return replay_published(setup);
   if (setup.design == RecoveryDesign::kProactive) return simulate_proactive(setup);
   return simulate_steady(setup);
 }

@@ -4,13 +4,11 @@
 //
 //   Availability (who is up when) ─┐
 //   throughput by live hosts ──────┼─► simulate_recovery: design + costs + checkpoints ─► RecoveryResult
-//   costs: published, or plans' ───┘
+//   costs: a table's, or plans' ───┘
 //
-// Two sets of rules:
-//   kPublished  the step-by-step simulators of Varuna, Bamboo and Oobleck from the Oobleck artifact (replay.h), with
-//               their quirks, to reproduce the published numbers;
-//   kSteady     ours, equal for every design (steady.h): a change stops training for its cost, a second change in that
-//               time restarts the pause, steady training is skipped to the next event.
+// One set of rules for every design but proactive (steady.h): a change stops training for its cost, a second change in
+// that time restarts the pause, steady training is skipped to the next event. Proactive counts by intervals
+// (proactive.h).
 
 #include <cstdint>
 #include <functional>
@@ -34,13 +32,11 @@ enum class RecoveryDesign : uint8_t {
   kReshard,            // ours: all live hosts work, state moves by a plan
 };
 
-enum class RecoveryRules : uint8_t { kPublished, kSteady };
-
 struct HostChange {
   int from = 0;  // hosts of the job before
   int to = 0;    // hosts of the job afterwards
   int lost = 0;  // hosts of `from` that are gone with their state (no notice)
-  // kSteady: places of the lost hosts in [0, from), in the job's order of hosts; {} = unknown.
+  // Places of the lost hosts in [0, from), in the job's order of hosts; {} = unknown.
   std::vector<int> lost_places = {};
   bool resumes = false;  // from 0 hosts after earlier training: the state comes from storage
 };
@@ -50,27 +46,24 @@ struct RecoveryCosts {
   std::function<double(const HostChange&)> change_s;
   double fatal_s = 0;       // redundancy: a restart when a host and its fallback are both gone
   double host_ready_s = 0;  // seconds until a new host can be used
-  double detect_s = 0;      // kSteady: seconds until a loss without notice is detected
-  bool step_lost = true;    // kSteady: a loss repeats the step under way
+  double detect_s = 0;      // seconds until a loss without notice is detected
+  bool step_lost = true;    // a loss repeats the step under way
   // templates, reshard: true if every part of the state is still on some host after a change; empty = always. If false,
   // training rolls back to the last checkpoint.
   std::function<bool(const HostChange&)> state_survives;
 };
 
 struct RecoveryCheckpoints {
-  int64_t every_steps = 0;  // kPublished
-  double every_s = 0;       // kSteady: seconds of training, from 1 s; 0 = no checkpoints, a restart begins at sample 0
-  double write_s = 0;       // training stops for this long for each checkpoint
-  bool rolls_back = true;   // kPublished: false = losses cost no samples, as the artifact treats its three small models
+  double every_s = 0;  // seconds of training, from 1 s; 0 = no checkpoints, a restart begins at sample 0
+  double write_s = 0;  // training stops for this long for each checkpoint
 };
 
 // `availability` must live during the simulation.
 struct RecoverySetup {
   RecoveryDesign design = RecoveryDesign::kReshard;
-  RecoveryRules rules = RecoveryRules::kSteady;
   const Availability* availability = nullptr;
   int hosts = 0;       // all hosts: HostId < hosts
-  double until_s = 0;  // end of the run; 0 = the last event (steady rules: an error if there is none)
+  double until_s = 0;  // end of the run; 0 = the last event (an error if there is none)
   int min_hosts = 1;   // with fewer the job cannot run
 
   std::function<double(int hosts)> samples_per_s;  // by live hosts; 0 = cannot run. Required
@@ -82,7 +75,7 @@ struct RecoverySetup {
   int stages = 12;                 // redundancy: pipeline depth, which defines neighbours
   double fallback_slowdown = 1.5;  // redundancy: factor of the step time while a fallback is pending
   int spares = 0;                  // spare-swap: the job runs on exactly hosts - spares
-  // kSteady: new hosts join if they gain more samples within this time than the pause costs.
+  // New hosts join if they gain more samples within this time than the pause costs.
   double join_horizon_s = 3600;
   std::shared_ptr<const Liveput> liveput;  // proactive: layouts, migration costs; replaces samples_per_s
   int look_ahead = 12;                     // proactive: intervals planned ahead
@@ -92,11 +85,11 @@ struct RecoverySetup {
   double usd_per_host_hour = 0;
 };
 
-// "steady (one set for all designs)", "published (the artifact's, step by step)", or of the proactive design, which has its
-// own, "intervals (Parcae's accounting)". Results under different rules do not compare.
+// "steady (one set for all designs)", or of the proactive design, which has its own, "intervals (Parcae's accounting)".
+// Results under different rules do not compare.
 std::string name_of_rules(const RecoverySetup& setup);
 
-// InvalidArgument: an invalid setup (all problems), a design without published rules, a cost or throughput that is
+// InvalidArgument: an invalid setup (all problems), a cost or throughput that is
 // negative or not a number (the message names its hosts).
 absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup);
 

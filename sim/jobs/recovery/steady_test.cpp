@@ -24,7 +24,7 @@ TEST(Steady, CheckpointRestartByHand) {
   Availability trace;
   trace.events = {host_event(250, Kind::kFailed, {3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 4, 400);
-  setup.checkpoints = {.every_steps = 0, .every_s = 100, .write_s = 10, .rolls_back = true};
+  setup.checkpoints = {.every_s = 100, .write_s = 10};
   setup.costs.detect_s = 5;
   const RecoveryResult result = run(setup);
   EXPECT_NEAR(result.samples, 800 + 300 + 45, 1e-9);
@@ -45,7 +45,7 @@ TEST(Steady, AHalfWrittenCheckpointIsNone) {
   Availability trace;
   trace.events = {host_event(215, Kind::kFailed, {3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 4, 216);
-  setup.checkpoints = {.every_steps = 0, .every_s = 100, .write_s = 10, .rolls_back = true};
+  setup.checkpoints = {.every_s = 100, .write_s = 10};
   EXPECT_NEAR(run(setup).samples, 400, 1e-9);
   setup.until_s = 300;  // nor is the rest of it written later
   EXPECT_NEAR(run(setup).samples, 400 + 3 * (300 - 235), 1e-9);
@@ -79,7 +79,7 @@ TEST(Steady, ReshardGoesBackWhenTheStateIsGone) {
   Availability trace;
   trace.events = {host_event(250, Kind::kFailed, {2, 3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 4, 400);
-  setup.checkpoints = {.every_steps = 0, .every_s = 100, .write_s = 0, .rolls_back = true};
+  setup.checkpoints = {.every_s = 100, .write_s = 0};
   setup.costs.state_survives = [](const HostChange& change) { return change.lost < 2; };
   EXPECT_NEAR(run(setup).samples, 800 + 2 * 130, 1e-9);
   setup.costs.state_survives = nullptr;

@@ -195,9 +195,7 @@ void build_recovery(SchedContext& context) {
                                  .checkpoint_write = given.checkpoint_write()};
   if (!given.throughputs().empty())
     request.throughputs = table_path(context, "recovery.throughputs", given.throughputs());
-  if (given.costs() == "published") request.costs = given.costs();
-  if (!given.costs().empty() && given.costs() != "published")
-    request.costs = table_path(context, "recovery.costs", given.costs());
+  if (!given.costs().empty()) request.costs = table_path(context, "recovery.costs", given.costs());
   request.availability = &scenario.availability;
   request.hosts = static_cast<int>(scenario.fleet.hosts.size());
   request.until_s = scenario.options.until_s < sched::kNever ? scenario.options.until_s : 0;
@@ -212,10 +210,9 @@ void build_recovery(SchedContext& context) {
   if (!setup.ok()) return report_problems(context, message_of(setup.status()), request.set);
   scenario.recovery_setup = *std::move(setup);
   scenario.recovery = RecoveryChoice{.throughputs = throughputs_of(given, scenario.recovery_setup),
-                                     .changes = given.design() == "proactive"  ? "Parcae's constants"
-                                                : given.costs().empty()        ? "computed from plans"
-                                                : given.costs() == "published" ? "published constants"
-                                                                               : "table " + given.costs()};
+                                     .changes = given.design() == "proactive" ? "Parcae's constants"
+                                                : given.costs().empty()       ? "computed from plans"
+                                                                              : "table " + given.costs()};
   scenario.policy.name = given.design();
   scenario.policy.set = request.set;
 }

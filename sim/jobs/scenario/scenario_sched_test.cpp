@@ -371,7 +371,7 @@ TEST_F(ClusterScenarios, ParametersOfTheFilesOwnDesignAreLeftOutOfAnother) {
   const std::string text = kHead + kCluster +
                            "jobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 }\nuntil: \"3h\"\n"
                            "availability { file: \"hosts.csv\" format: \"bamboo\" }\n"
-                           "recovery { design: \"redundancy\" set: \"rules=steady\" set: \"min-hosts=1\" }\n";
+                           "recovery { design: \"redundancy\" set: \"stages=1\" set: \"min-hosts=1\" }\n";
   const auto other = load(text, {.settings = {"recovery.design=reshard"}});
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_EQ((*other)->policy.set, std::vector<std::string>{"min-hosts=1"});

@@ -146,7 +146,7 @@ bool possible(const std::vector<DueJob>& jobs, int gpus) {
 
 int play_hosts(const HostsCase& one) {
   std::vector<uint8_t> member(one.hosts.size(), 0);
-  int samples = 0, pause = 0;
+  int samples = 0, pause = 0, saved = 0, trained_s = 0;
   for (int now = 0; now < one.until_s; ++now) {
     std::vector<uint8_t> there(one.hosts.size(), 0);
     bool lost = false, noticed = false;
@@ -154,20 +154,27 @@ int play_hosts(const HostsCase& one) {
       const HostsCase::Host& host = one.hosts[h];
       for (size_t k = 0; k < host.up.size(); ++k) {
         const auto [from, to] = host.up[k];
-        if (from <= now && now < to - host.notice_s[k]) there[h] = 1;
+        const int notice_s = one.heeds_notice ? host.notice_s[k] : 0;
+        if (from <= now && now < to - notice_s) there[h] = 1;
         lost = lost || (member[h] != 0 && now == to);
-        noticed = noticed || (member[h] != 0 && host.notice_s[k] > 0 && now == to - host.notice_s[k]);
+        noticed = noticed || (member[h] != 0 && notice_s > 0 && now == to - notice_s);
       }
     }
     const bool more = pause == 0 && there != member;
-    if (lost) samples -= samples % one.step;
+    if (lost) samples = one.checkpoint_s > 0 ? saved : samples - samples % one.step;
+    if (lost && one.checkpoint_s > 0) trained_s = 0;
     if (lost || noticed || more) {
       member = there;
       pause = one.change_s + (lost ? one.detect_s : 0);
     }
     const int hosts = static_cast<int>(std::count(member.begin(), member.end(), 1));
     if (hosts == 0) pause = 0;
-    pause > 0 ? --pause : samples += hosts;
+    if (pause > 0) {
+      --pause;
+    } else if (hosts > 0) {
+      samples += hosts;
+      if (one.checkpoint_s > 0 && ++trained_s % one.checkpoint_s == 0) saved = samples;
+    }
   }
   return samples;
 }

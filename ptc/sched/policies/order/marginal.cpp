@@ -38,8 +38,8 @@ enum class Rule { kOptimus, kAfsL, kAfsP };
 
 class Marginal : public Policy {
  public:
-  Marginal(Rule rule, double epoch_s, PolicyTraits traits, bool by_arrival = false)
-      : rule_(rule), epoch_s_(epoch_s), traits_(traits), by_arrival_(by_arrival) {}
+  Marginal(Rule rule, double epoch_s, PolicyTraits traits, FirstShare first = shortest_first)
+      : rule_(rule), epoch_s_(epoch_s), traits_(traits), first_(first) {}
   PolicyTraits traits() const override { return traits_; }
 
   absl::StatusOr<Decision> decide(const View& view, std::span<const Event> /*events*/) override {
@@ -48,7 +48,7 @@ class Marginal : public Policy {
     std::vector<int> left;
     for (size_t t = 0; t < pools.size(); ++t) {
       const int gpus = view.capacity(GpuType(static_cast<int64_t>(t)));
-      left.push_back(rule_ == Rule::kOptimus ? share_optimus(gpus, by_arrival_, &pools[t])
+      left.push_back(rule_ == Rule::kOptimus ? share_optimus(gpus, first_, &pools[t])
                                              : share_afs(gpus, epochs(view, pools[t]), &pools[t]));
     }
     if (pools.size() > 1) pools_.rehome(view, left, &pools);
@@ -94,16 +94,13 @@ class Marginal : public Policy {
   Rule rule_;
   double epoch_s_;
   PolicyTraits traits_;
-  bool by_arrival_;
+  FirstShare first_;
   Pools pools_;
 };
 
 constexpr PolicyTraits kKnown = {.preemptive = true, .elastic = true, .work_conserving = true, .needs_durations = true};
 constexpr PolicyTraits kUnknown = {.preemptive = true, .elastic = true, .work_conserving = true};
 
-std::unique_ptr<Policy> make_optimus(const Parameters& parameters, uint64_t) {
-  return std::make_unique<Marginal>(Rule::kOptimus, kNever, kKnown, parameters.text("first") == "arrival");
-}
 std::unique_ptr<Policy> make_afs_l(const Parameters&, uint64_t) {
   return std::make_unique<Marginal>(Rule::kAfsL, kNever, kKnown);
 }
@@ -113,9 +110,15 @@ std::unique_ptr<Policy> make_afs_p(const Parameters& parameters, uint64_t) {
 
 }  // namespace
 
-int share_optimus(int gpus, bool by_arrival, std::vector<Claim>* claims) {
+double shortest_first(const Claim& claim) { return claim.seconds(0); }
+
+std::unique_ptr<Policy> make_optimus(FirstShare first) {
+  return std::make_unique<Marginal>(Rule::kOptimus, kNever, kKnown, first);
+}
+
+int share_optimus(int gpus, FirstShare first, std::vector<Claim>* claims) {
   std::vector<double> length;
-  for (const Claim& claim : *claims) length.push_back(by_arrival ? 0 : claim.seconds(0));
+  for (const Claim& claim : *claims) length.push_back(first(claim));
   gpus = share_smallest(gpus, length, claims);
   std::set<std::pair<double, size_t>> gains;  // negative gain: the largest first
   const auto enter = [&](size_t k) {
@@ -165,13 +168,9 @@ std::vector<PolicyInfo> marginal_policies() {
            .family = "order",
            .summary = "elastic: one GPU more to the job whose remaining time falls most",
            .source = "Optimus, EuroSys'18",
-           .parameters = {{.name = "first",
-                           .default_value = "shortest",
-                           .unit = "shortest|arrival",
-                           .help = "who gets a GPU where there are more jobs than GPUs; arrival: Pollux's simulator",
-                           .validation = true}},
+           .parameters = {},
            .traits = kKnown,
-           .make = make_optimus},
+           .make = [](const Parameters&, uint64_t) { return make_optimus(shortest_first); }},
           {.name = "afs-l",
            .family = "order",
            .summary = "elastic: one GPU more to the winner of pairwise comparisons of length and speed-up",

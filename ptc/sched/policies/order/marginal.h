@@ -3,9 +3,8 @@
 // capacity. Each GPU type is a pool of its own (shares_of_gpus.h); a job that would wait moves to a type with enough
 // free GPUs. One more GPU means the next number that the job can use. Functions without state.
 //
-//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first (the paper does not say; by
-//   arrival in Pollux's simulator); then repeatedly one
-//   more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining time on p GPUs; until no job
+//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first (the paper does not say);
+//   then repeatedly one more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining time on p GPUs; until no job
 //   gains.
 //   AFS-L (NSDI'21): first the smallest share for each job, shortest first; then each GPU to the winner of a
 //   tournament. Of two jobs l has the shorter remaining time and h the longer; l wins if
@@ -13,6 +12,7 @@
 //   AFS-P: the same for unknown lengths: the job with fewer epochs counts as the shorter one, ties by submission. This
 //   form is ours, after a sketch of the paper; it decides again at the end of each epoch.
 
+#include <memory>
 #include <vector>
 
 #include "ptc/sched/policies/catalogue.h"
@@ -22,9 +22,14 @@ namespace scalai::sched::order {
 
 std::vector<PolicyInfo> marginal_policies();
 
+// Who gets the smallest share first: the claim with the smallest value, ties by arrival.
+using FirstShare = double (*)(const Claim& claim);
+double shortest_first(const Claim& claim);  // remaining time on the smallest share, in seconds
+std::unique_ptr<Policy> make_optimus(FirstShare first);
+
 // The rules alone: divide `gpus` GPUs among claims without a share; return the number of GPUs left. `epochs` (by claim)
 // decides the shorter job if lengths are unknown; empty = they are known.
-int share_optimus(int gpus, bool by_arrival, std::vector<Claim>* claims);
+int share_optimus(int gpus, FirstShare first, std::vector<Claim>* claims);
 int share_afs(int gpus, const std::vector<double>& epochs, std::vector<Claim>* claims);
 
 }  // namespace scalai::sched::order

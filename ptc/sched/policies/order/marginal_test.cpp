@@ -28,25 +28,27 @@ std::vector<int> gpus_of(const std::vector<Claim>& claims) {
 TEST(Optimus, TheLargestFallOfRemainingTimeFirst) {
   // a: 100 s, 50 s, 33.3 s; b: 60 s, 40 s, 36 s
   std::vector<Claim> claims = {claim(0, 100, {1, 2, 3}), claim(1, 60, {1, 1.5, 60.0 / 36})};
-  EXPECT_EQ(share_optimus(3, false, &claims), 0);
+  EXPECT_EQ(share_optimus(3, shortest_first, &claims), 0);
   EXPECT_THAT(gpus_of(claims), ElementsAre(2, 1));
   claims = {claim(0, 100, {1, 2, 3}), claim(1, 60, {1, 1.5, 60.0 / 36})};
-  EXPECT_EQ(share_optimus(4, false, &claims), 0);
+  EXPECT_EQ(share_optimus(4, shortest_first, &claims), 0);
   EXPECT_THAT(gpus_of(claims), ElementsAre(2, 2));  // 20 s against 16.7 s
 }
 
 TEST(Optimus, NobodyGetsAGpuThatDoesNotHelp) {
   std::vector<Claim> claims = {claim(0, 100, {1, 1, 2})};
-  EXPECT_EQ(share_optimus(3, false, &claims), 2);
+  EXPECT_EQ(share_optimus(3, shortest_first, &claims), 2);
   EXPECT_THAT(gpus_of(claims), ElementsAre(1));
 }
 
 TEST(Optimus, WithTooFewGpusTheShortestRun) {
   std::vector<Claim> claims = {claim(0, 100, {1, 2}), claim(1, 10, {1, 2}), claim(2, 50, {1, 2})};
-  EXPECT_EQ(share_optimus(2, false, &claims), 0);
+  EXPECT_EQ(share_optimus(2, shortest_first, &claims), 0);
   EXPECT_THAT(gpus_of(claims), ElementsAre(0, 1, 1));
   claims = {claim(0, 100, {1, 2}), claim(1, 10, {1, 2}), claim(2, 50, {1, 2})};
-  EXPECT_EQ(share_optimus(2, true, &claims), 0);  // or the first to come
+  EXPECT_EQ(share_optimus(
+                2, [](const Claim&) { return 0.0; }, &claims),
+            0);  // or the first to come
   EXPECT_THAT(gpus_of(claims), ElementsAre(1, 1, 0));
 }
 

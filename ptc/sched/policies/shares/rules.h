@@ -1,6 +1,6 @@
 #pragma once
 // Rules that compute shares, one for each policy. round_policy.h decides when and which jobs run; a rule decides how
-// much, by a program or an emulation. A rule may keep state between calls. One thread.
+// much, by a program or a rule of its own. A rule may keep state between calls. One thread.
 
 #include <cstdint>
 #include <map>
@@ -51,43 +51,24 @@ class FinishTimeRule : public ProgramRule {
   std::map<JobId, Memory> memory_;
 };
 
-// FIFO as in Gavel's simulator: a job gets one GPU type for good, the queue waits behind its head. With `strict` a job
-// gets a type with room, drawn at random. Without it, as in the reference code: always the fastest type that was free
-// at the allocation, full or not, so that jobs pile up there. A freed place goes to the head of the queue, counted
-// against all GPUs. When the type becomes exactly full, the slowest type leaves the list (the reference removes a
-// random one).
-class FifoRule : public ShareRule {
- public:
-  FifoRule(bool strict, uint64_t seed) : strict_(strict), random_(seed) {}
-  absl::StatusOr<Shares> shares(const ShareProblem& problem) override;
-
- private:
-  std::vector<size_t> refill(const ShareProblem& problem, std::vector<int>& left);
-  void place_strictly(const ShareProblem& problem, const std::vector<size_t>& queue, std::vector<int>& left);
-  void place_as_reference(const ShareProblem& problem, const std::vector<size_t>& queue, std::vector<int>& left);
-
-  bool strict_;
-  Random random_;
-  std::map<JobId, size_t> type_of_;
-};
-
 // Gandiva as emulated by Gavel. If all jobs fit, all have equal shares. Else jobs of equal size are paired at random, a
 // pair stays while it is worth it, and pairs and single jobs have equal shares. Worth it: the normalised throughputs of
-// both sum to at least 1 on some type (`strict`); or the same summed over all types, with 0 for a type that cannot run
-// the pair, as in the reference code (with three types nearly always true).
+// both sum to at least 1 on some type.
 class GandivaRule : public ShareRule {
  public:
-  GandivaRule(bool strict, uint64_t seed) : strict_(strict), random_(seed) {}
+  explicit GandivaRule(uint64_t seed) : random_(seed) {}
   absl::StatusOr<Shares> shares(const ShareProblem& problem) override;
   std::string remarks() const override;
+
+ protected:
+  // `by_type`: for each GPU type that carries the pair, the normalised throughputs of both, summed.
+  virtual bool worth_it(const ShareProblem& problem, const std::vector<double>& by_type) const;
 
  private:
   using PairIndex = std::map<std::pair<int, int>, std::vector<int>>;  // two jobs → indices of their pairs, one a type
   void dissolve(const ShareProblem& problem, const PairIndex& pairs, const std::map<JobId, int>& places);
   void pair_up(const ShareProblem& problem, const std::map<JobId, int>& places);
-  bool worth_it(const ShareProblem& problem, const std::vector<int>& pairs) const;
 
-  bool strict_;
   Random random_;
   std::map<JobId, JobId> partner_;  // invalid: alone
   int64_t paired_ = 0, dissolved_ = 0;

@@ -193,23 +193,13 @@ std::unique_ptr<Policy> simple_shares(const Parameters& parameters, uint64_t see
   return with_or_without_rounds(parameters, std::make_unique<RoundPolicy>(options, std::move(rule), kEqualParts));
 }
 
-constexpr PolicyTraits kFifoTraits = {.preemptive = true, .stochastic = true};
 constexpr PolicyTraits kGandivaTraits = {.preemptive = true, .stochastic = true};
 constexpr PolicyTraits kAlloxTraits = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
-
-std::unique_ptr<Policy> gavel_fifo(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = emulation_options(parameters, seed);
-  options.shuffle_types = true;
-  options.with_share_only = true;
-  return std::make_unique<RoundPolicy>(options, std::make_unique<FifoRule>(parameters.flag("strict"), seed),
-                                       kFifoTraits);
-}
 
 std::unique_ptr<Policy> gandiva(const Parameters& parameters, uint64_t seed) {
   RoundOptions options = emulation_options(parameters, seed);
   options.packing = true;
-  return std::make_unique<RoundPolicy>(options, std::make_unique<GandivaRule>(parameters.flag("strict"), seed),
-                                       kGandivaTraits);
+  return std::make_unique<RoundPolicy>(options, std::make_unique<GandivaRule>(seed), kGandivaTraits);
 }
 
 std::unique_ptr<Policy> allox(const Parameters& parameters, uint64_t seed) {
@@ -264,23 +254,15 @@ std::vector<PolicyInfo> sum_entries() {
                 with(round_parameters(), {ideal_parameter()}), kEqualParts, simple_shares<proportional_shares>)};
 }
 
-std::vector<PolicyInfo> emulation_entries() {
+std::vector<PolicyInfo> pairing_entries() {
   std::vector<PolicyInfo> list = {
-      entry(
-          "gavel-fifo", "Gavel's FIFO baseline, one type a job; as the reference code piles jobs on the fastest",
-          with(emulation_parameters(), {{"strict", "false", "flag", "a type with room at random, as was meant", true}}),
-          kFifoTraits, gavel_fifo),
       entry("gandiva", "Gandiva as Gavel emulates it: random pairs of jobs share GPUs when not all fit",
-            with(emulation_parameters(),
-                 {{"strict", "false", "flag", "keep a pair for one type on which it is worth it, not the sum of all",
-                   true}}),
-            kGandivaTraits, gandiva),
+            emulation_parameters(), kGandivaTraits, gandiva),
       entry("allox", "min-cost matching of one-GPU jobs to GPUs and places in their queues",
             with(round_parameters(), {{"alpha", "1", "share", "part of the queue that is matched, the oldest"}}),
             kAlloxTraits, allox)};
-  list[0].validation = true;
-  list[1].source = "Gandiva, OSDI'18, in Gavel's simulator";
-  list[2].source = "AlloX, EuroSys'20, in Gavel's simulator";
+  list[0].source = "Gandiva, OSDI'18, in Gavel's simulator";
+  list[1].source = "AlloX, EuroSys'20, in Gavel's simulator";
   return list;
 }
 
@@ -288,7 +270,7 @@ std::vector<PolicyInfo> emulation_entries() {
 
 std::vector<PolicyInfo> share_policies() {
   std::vector<PolicyInfo> list = fairness_entries();
-  for (auto part : {&sum_entries, &emulation_entries}) {
+  for (auto part : {&sum_entries, &pairing_entries}) {
     std::vector<PolicyInfo> more = part();
     std::move(more.begin(), more.end(), std::back_inserter(list));
   }

@@ -1,42 +1,13 @@
-#include "sim/jobs/recovery/published_costs.h"
+#include "sim/jobs/recovery/parcae_costs.h"
 
-#include <algorithm>
-#include <array>
+#include <map>
 
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "ptc/base/status.h"
+#include "sim/jobs/recovery/host_tables.h"
 
 namespace scalai::sched {
 namespace {
-
-struct Constants {
-  const char* model;
-  double samples_per_step, varuna_s, varuna_write_s, bamboo_s, oobleck_s;
-  bool rolls_back;
-};
-
-constexpr std::array<Constants, 5> kConstants = {{{"BERT-large", 8192, 76, 15.8, 76, 2, false},
-                                                  {"GPT-2", 1024, 83, 11.5, 80, 2, false},
-                                                  {"GPT-3-medium", 819, 78.7, 11.2, 100, 3, false},
-                                                  {"GPT-3-2.7b", 512, 515, 50, 230, 6, true},
-                                                  {"GPT-3-6.7b", 1024, 701, 120, 450, 10, true}}};
-
-const Constants* constants_of(const std::string& model) {
-  const auto found = std::find_if(kConstants.begin(), kConstants.end(), [&model](const Constants& c) {
-    return plain_model_name(c.model) == plain_model_name(model);
-  });
-  return found == kConstants.end() ? nullptr : &*found;
-}
-
-double varuna_bert_change_s(int hosts) {
-  const int n = std::clamp(hosts, 15, 30);
-  if (n == 30) return 71.3;
-  if (n >= 28) return 67.6;
-  if (n == 27) return 49.1;
-  if (n == 26) return 112;
-  return 108.3 - 3.7 * (25 - n);
-}
 
 // Measured between two p3.2xlarge at 10 Gb/s; the rows below 64 KiB are latency alone.
 std::map<double, double> ten_gigabit() {
@@ -72,60 +43,6 @@ constexpr double kAdamBytes = 12;  // fp32 parameter and two moments
 constexpr double kSgdBytes = 8;    // fp32 parameter and momentum
 
 }  // namespace
-
-std::string published_system(RecoveryDesign design) {
-  switch (design) {
-    case RecoveryDesign::kCheckpointRestart: return "varuna";
-    case RecoveryDesign::kRedundancy: return "bamboo";
-    case RecoveryDesign::kTemplates: return "oobleck";
-    default: return "";
-  }
-}
-
-std::vector<std::string> published_models() {
-  std::vector<std::string> names;
-  for (const Constants& constants : kConstants) names.emplace_back(constants.model);
-  return names;
-}
-
-absl::StatusOr<HostCosts> published_costs(RecoveryDesign design, const std::string& model) {
-  const Constants* constants = constants_of(model);
-  if (constants == nullptr || published_system(design).empty()) {
-    return invalid(fmt::format(
-        "no published costs of {} for model {}; checkpoint-restart, redundancy and templates have them for {}",
-        published_system(design).empty() ? "this design" : published_system(design), model,
-        fmt::join(published_models(), ", ")));
-  }
-  HostCosts costs;
-  costs.published = true;
-  costs.samples_per_step = constants->samples_per_step;
-  costs.ready_s = 45;
-  costs.detect_s = 0;
-  costs.fatal_s = 30;
-  if (design == RecoveryDesign::kTemplates) costs.change_s = constants->oobleck_s;
-  if (design == RecoveryDesign::kRedundancy) costs.change_s = constants->bamboo_s;
-  if (design == RecoveryDesign::kCheckpointRestart) {
-    costs.change_s = constants->varuna_s;
-    costs.checkpoint_s = constants->varuna_write_s;
-    costs.checkpoint_every_steps = 10;
-  }
-  return costs;
-}
-
-std::function<double(const HostChange&)> published_change(RecoveryDesign design, const std::string& model,
-                                                          const HostCosts& costs) {
-  const double seconds = costs.change_s;
-  const bool by_hosts = costs.published && design == RecoveryDesign::kCheckpointRestart &&
-                        plain_model_name(model) == plain_model_name("BERT-large");
-  return [seconds, by_hosts](const HostChange& change) {
-    return by_hosts && change.from > 0 ? varuna_bert_change_s(change.from) : seconds;
-  };
-}
-
-bool published_rolls_back(const std::string& model) {
-  const Constants* constants = constants_of(model);
-  return constants == nullptr || constants->rolls_back;
-}
 
 absl::StatusOr<LiveputModel> parcae_costs(const std::string& model) {
   LiveputModel costs;

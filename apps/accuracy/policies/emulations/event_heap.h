@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace scalai::sched::recovery_internal {
+namespace scalai::sched::validation {
 
 template <typename Event>  // with operator<
 class EventHeap {
@@ -60,4 +60,4 @@ class EventHeap {
   std::vector<Event> events_;
 };
 
-}  // namespace scalai::sched::recovery_internal
+}  // namespace scalai::sched::validation

@@ -1,17 +1,15 @@
-#include "sim/jobs/recovery/replay.h"
+#include "apps/accuracy/policies/emulations/oobleck_replay.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
+#include <vector>
 
-#include "fmt/format.h"
+#include "apps/accuracy/policies/emulations/event_heap.h"
 #include "ptc/base/status.h"
-#include "sim/jobs/recovery/internal/event_heap.h"
-#include "sim/jobs/recovery/internal/phases.h"
-#include "sim/jobs/recovery/internal/replay_books.h"
+#include "sim/jobs/recovery/host_tables.h"
 
-namespace scalai::sched {
+namespace scalai::sched::validation {
 namespace {
 
 constexpr double kMsPerHour = 3'600'000;
@@ -47,29 +45,25 @@ struct Host {
   int id = 0;
   enum class State : uint8_t { kCreating, kReady, kRunning } state = State::kCreating;
   std::vector<Coordinate> coordinates;  // its own, and a lost neighbour's
-  bool in_step = false;                 // the steps' throughput counts it
   bool usable() const { return state != State::kCreating; }
 };
 
 struct Step {
   double from_h = 0;
   double to_h = 0;
-  recovery_internal::StepTime nominal;
 };
 
 class Replay {
  public:
-  explicit Replay(const RecoverySetup& setup) : setup_(setup) {}
+  explicit Replay(const OobleckSetup& setup) : setup_(setup) {}
 
-  absl::StatusOr<RecoveryResult> run() {
+  absl::StatusOr<OobleckResult> run() {
     load();
-    if (heap_.empty()) return invalid("recovery: the host trace has no events; it must say when hosts come");
+    if (heap_.empty()) return invalid("the host trace has no events; it must say when hosts come");
     const int64_t last_ms = heap_.array().back().at_ms;
-    const int64_t until_ms = setup_.until_s > 0 ? ms(setup_.until_s) : std::numeric_limits<int64_t>::max();
     while (!heap_.empty()) {
       const Event event = heap_.pop();
-      if (event.at_ms >= last_ms || event.at_ms > until_ms) break;
-      books_.book(event.at_ms, live());
+      if (event.at_ms >= last_ms) break;
       now_ms_ = event.at_ms;
       handle(event);
       if (heap_.empty() || heap_.array().front().at_ms != now_ms_) note_hosts();
@@ -78,9 +72,8 @@ class Replay {
   }
 
  private:
-  bool redundancy() const { return setup_.design == RecoveryDesign::kRedundancy; }
-  bool varuna() const { return setup_.design == RecoveryDesign::kCheckpointRestart; }
-  int live() const { return static_cast<int>(hosts_.size()); }
+  bool bamboo() const { return setup_.system == OobleckSystem::kBamboo; }
+  bool varuna() const { return setup_.system == OobleckSystem::kVaruna; }
   static int64_t ms(double seconds) { return std::llround(seconds * 1000); }
 
   void load() {
@@ -123,7 +116,7 @@ class Replay {
   void host_comes(int id) {
     if (find(id) != nullptr) return;
     hosts_.push_back({.id = id, .state = Host::State::kCreating, .coordinates = {}});
-    heap_.push({now_ms_ + ms(setup_.costs.host_ready_s), Kind::kReady, id});
+    heap_.push({now_ms_ + ms(setup_.host_ready_s), Kind::kReady, id});
   }
 
   void host_ready(int id) {
@@ -141,8 +134,7 @@ class Replay {
     const Host gone = std::move(*found);
     hosts_.erase(found);
     ++result_.losses;
-    if (gone.in_step) --books_.used;
-    if (!redundancy()) {
+    if (!bamboo()) {
       if (varuna()) roll_back();
       return fatal();
     }
@@ -172,7 +164,7 @@ class Replay {
 
   void roll_back() {
     removed_ = true;
-    if (!setup_.checkpoints.rolls_back) return;
+    if (!setup_.rolls_back) return;
     if (!has_checkpoint_) return (void)std::fill(kept_.begin(), kept_.end(), 0.0);
     size_t from = std::min(kept_.size(), track_.size());  // nothing ran since the checkpoint
     for (size_t i = 0; i < std::min(kept_.size(), track_.size()); ++i) {
@@ -188,15 +180,8 @@ class Replay {
     start_rendezvous(true);
   }
 
-  double change_cost(int lost) const {
-    return setup_.costs.change_s({.from = used_, .to = static_cast<int>(hosts_.size()), .lost = lost});
-  }
-
   void start_rendezvous(bool global) {
-    if (start_ms_ >= 0) ++result_.restarts;  // not the first start
-    if (status_ != Status::kRendezvous) rendezvous_from_ms_ = now_ms_;
     status_ = Status::kRendezvous;
-    books_.meeting = true;
     meet();
     push_rendezvous(global);
   }
@@ -209,11 +194,10 @@ class Replay {
   }
 
   void push_rendezvous(bool global) {
-    double seconds = global && redundancy() ? setup_.costs.fatal_s : change_cost(global ? 1 : 0);
-    if (varuna()) seconds -= setup_.checkpoints.write_s;
+    double seconds = global && bamboo() ? setup_.fatal_s : setup_.change_s(used_);
+    if (varuna()) seconds -= setup_.checkpoint_s;
     heap_.push(
         {now_ms_ + std::max<int64_t>(0, ms(seconds)), global ? Kind::kGlobalRendezvous : Kind::kLocalRendezvous, 0});
-    if (!books_.stepping && (phases_.empty() || phases_.back().samples_per_s > 0)) phase(0);
   }
 
   void rendezvous_ends(bool global) {
@@ -222,32 +206,18 @@ class Replay {
       meet();
       return push_rendezvous(global);
     }
-    cut_step();
     assign();
     fallback_pending_ = fallback_handled_ = false;
     ++version_;
     meeting_.clear();
     if (pipelines_ == 0) {
       status_ = Status::kStopped;
-      return phase(0);
+      return;
     }
     status_ = Status::kRunning;
     set_step_time();
     heap_.push({now_ms_ + step_ms_, Kind::kStepDone, version_});
-    if (start_ms_ < 0) {
-      start_ms_ = step_end_ms_ = now_ms_;
-      books_.start();
-    }
-    books_.stepping = step_ms_ < kNoThroughputMs;
-    phase(books_.stepping ? setup_.samples_per_step / (static_cast<double>(step_ms_) / 1000) : 0);
-  }
-
-  // The job went on until now; since its last step ended, for nothing.
-  void cut_step() {
-    const int64_t stands_ms = std::max(books_.step_from_ms(), rendezvous_from_ms_);
-    if (books_.stepping && status_ == Status::kRendezvous && stands_ms < now_ms_) phase(0, stands_ms);
-    books_.cut();
-    books_.stepping = books_.meeting = false;
+    if (start_ms_ < 0) start_ms_ = step_end_ms_ = now_ms_;
   }
 
   void assign() {
@@ -270,9 +240,7 @@ class Replay {
   }
 
   void set_step_time() {
-    for (Host& host : hosts_) host.in_step = host.usable();
     used_ = static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.usable(); }));
-    books_.used = used_;
     const double throughput = setup_.samples_per_s(used_);
     step_ms_ = throughput > 0 ? std::max<int64_t>(1, static_cast<int64_t>(setup_.samples_per_step / throughput * 1000))
                               : kNoThroughputMs;
@@ -282,47 +250,42 @@ class Replay {
     if (version != version_) return;
     if (fallback_pending_ && !fallback_handled_ && fallback_step_ == steps_) {
       // The stage that stood in for the lost one redoes its part of this step.
-      fallback_handled_ = books_.redoing = true;
+      fallback_handled_ = true;
       const double redo = static_cast<double>(now_ms_ - fallback_at_ms_) * (setup_.fallback_slowdown - 1.0);
       return heap_.push({now_ms_ + static_cast<int64_t>(redo), Kind::kStepDone, version});
     }
     ++steps_;
     record_step();
     int64_t end_ms = now_ms_;
-    if (varuna() && (steps_ % std::max<int64_t>(1, setup_.checkpoints.every_steps) == 0 || removed_)) {
+    if (varuna() && (steps_ % std::max<int64_t>(1, setup_.checkpoint_every_steps) == 0 || removed_)) {
       end_ms = write_checkpoint();
     }
     step_end_ms_ = end_ms;
-    if (redundancy() && should_rebalance()) {
-      books_.stepping = false;
-      return start_rendezvous(false);
-    }
+    if (bamboo() && should_rebalance()) return start_rendezvous(false);
     heap_.push({end_ms + step_ms_, Kind::kStepDone, version_});
   }
 
   void record_step() {
     const int64_t took_ms = now_ms_ - step_end_ms_;
-    track_.push_back({.from_h = static_cast<double>(step_end_ms_) / kMsPerHour,
-                      .to_h = static_cast<double>(now_ms_) / kMsPerHour,
-                      .nominal = books_.step_done()});
+    track_.push_back(
+        {.from_h = static_cast<double>(step_end_ms_) / kMsPerHour, .to_h = static_cast<double>(now_ms_) / kMsPerHour});
     kept_.push_back(took_ms == 0 ? 0 : setup_.samples_per_step / (static_cast<double>(took_ms) / 1000));
   }
 
   // Returns when training goes on.
   int64_t write_checkpoint() {
     removed_ = false;
-    const int64_t write_ms = ms(setup_.checkpoints.write_s);
+    const int64_t write_ms = ms(setup_.checkpoint_s);
     const int64_t end_ms = now_ms_ + write_ms;
-    books_.write_until(end_ms);
     // The published simulator adds the write time once to the step's end and once more to the event that ends it.
     heap_.push({end_ms + write_ms, Kind::kCheckpointDone, 0});
     heap_.heapify();
-    if (!setup_.checkpoints.rolls_back || !removal_before_checkpoint()) {
+    if (!setup_.rolls_back || !removal_before_checkpoint()) {
       has_checkpoint_ = true;
       checkpoint_h_ = static_cast<double>(end_ms) / kMsPerHour;
       return end_ms;
     }
-    const size_t period = static_cast<size_t>(std::max<int64_t>(1, setup_.checkpoints.every_steps));
+    const size_t period = static_cast<size_t>(std::max<int64_t>(1, setup_.checkpoint_every_steps));
     steps_ = std::max<int64_t>(0, steps_ - static_cast<int64_t>(period));
     // With fewer steps than a period behind it, the published list of rates grows past the steps it belongs to.
     if (kept_.size() < period) kept_.resize(period);
@@ -349,14 +312,6 @@ class Replay {
     return (active + waiting_) / setup_.stages > pipelines_;
   }
 
-  void phase(double rate) { phase(rate, now_ms_); }
-  void phase(double rate, int64_t from_ms) {
-    recovery_internal::add_phase(phases_, {.from_s = static_cast<double>(from_ms) / 1000,
-                                           .live = live(),
-                                           .used = rate > 0 ? used_ : 0,
-                                           .samples_per_s = rate});
-  }
-
   void note_hosts() {
     const int live = static_cast<int>(hosts_.size());
     const double hour = static_cast<double>(now_ms_) / kMsPerHour;
@@ -367,37 +322,21 @@ class Replay {
     }
   }
 
-  RecoveryResult finish() {
+  OobleckResult finish() {
     const double end_h = track_.empty() ? 0 : track_.back().to_h;
     const double start_h = start_ms_ < 0 ? 0 : static_cast<double>(start_ms_) / kMsPerHour;
     result_.from_s = start_h * 3600;
     result_.to_s = std::max(end_h, start_h) * 3600;
     result_.steps = steps_;
-    const double host_hours = sum_hosts(end_h);
-    if (end_h > 0) result_.mean_hosts = host_hours / end_h;
-    const recovery_internal::HostTime& time = books_.settled();
-    const double gpu_h = setup_.gpus_per_host / kMsPerHour;  // of a host's millisecond
-    result_.lost_gpu_h = time.lost * gpu_h;
-    result_.changing_gpu_h = time.changing * gpu_h;
-    result_.checkpoint_gpu_h = time.checkpoint * gpu_h;
-    result_.idle_gpu_h = time.idle * gpu_h;
-    result_.usd = time.hosts / kMsPerHour * setup_.usd_per_host_hour;
-    double kept_ms = 0;
+    if (end_h > 0) result_.mean_hosts = sum_hosts(end_h) / end_h;
     double rate_hours = 0;
     for (size_t i = 0; i < track_.size(); ++i) {
-      const Step& step = track_[i];
-      const bool kept = i < kept_.size() && kept_[i] > 0;
-      rate_hours += i < kept_.size() ? (step.to_h - step.from_h) * kept_[i] : 0;
-      kept_ms += kept ? static_cast<double>(step.nominal.ms) : 0;
-      (kept ? result_.training_gpu_h : result_.lost_gpu_h) += step.nominal.used * gpu_h;
-      result_.lost_samples += kept ? 0 : setup_.samples_per_step;
+      const double rate = i < kept_.size() ? kept_[i] : 0;
+      rate_hours += (track_[i].to_h - track_[i].from_h) * rate;
+      result_.lost_samples += rate > 0 ? 0 : setup_.samples_per_step;
     }
     result_.samples = rate_hours * 3600;
-    if (end_h > start_h) {
-      result_.samples_per_s = rate_hours / (end_h - start_h);
-      result_.ettr = kept_ms / kMsPerHour / (end_h - start_h);
-    }
-    result_.phases = std::move(phases_);
+    if (end_h > start_h) result_.samples_per_s = rate_hours / (end_h - start_h);
     return result_;
   }
 
@@ -411,14 +350,13 @@ class Replay {
     return sum;
   }
 
-  const RecoverySetup& setup_;
-  recovery_internal::EventHeap<Event> heap_;
+  const OobleckSetup& setup_;
+  EventHeap<Event> heap_;
   std::vector<Host> hosts_;   // up, in order of coming
   std::vector<int> meeting_;  // who takes part in the rendezvous
   Status status_ = Status::kStopped;
   int64_t now_ms_ = 0;
   int64_t start_ms_ = -1;
-  int64_t rendezvous_from_ms_ = 0;
   int64_t step_end_ms_ = 0;
   int64_t step_ms_ = 0;
   int64_t version_ = 0;
@@ -431,22 +369,49 @@ class Replay {
   std::vector<Step> track_;
   std::vector<double> kept_;  // samples/s of each step; 0 = its samples were lost. May be longer than track_
   std::vector<std::pair<double, int>> live_track_;
-  std::vector<RecoveryPhase> phases_;
-  recovery_internal::ReplayBooks books_;
-  RecoveryResult result_;
+  OobleckResult result_;
 };
+
+double varuna_bert_change_s(int hosts) {
+  if (hosts <= 0) return 76;
+  const int n = std::clamp(hosts, 15, 30);
+  if (n == 30) return 71.3;
+  if (n >= 28) return 67.6;
+  if (n == 27) return 49.1;
+  if (n == 26) return 112;
+  return 108.3 - 3.7 * (25 - n);
+}
+
+bool is_one_of(const std::string& model, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return plain_model_name(name) == plain_model_name(model); });
+}
 
 }  // namespace
 
-absl::StatusOr<RecoveryResult> replay_published(const RecoverySetup& setup) {
-  const bool known = setup.design == RecoveryDesign::kCheckpointRestart ||
-                     setup.design == RecoveryDesign::kRedundancy || setup.design == RecoveryDesign::kTemplates;
-  if (!known) {
-    return invalid(
-        "recovery: rules=published exist for checkpoint-restart, redundancy and templates; use rules=steady for this "
-        "design");
-  }
+absl::StatusOr<OobleckResult> replay_oobleck(const OobleckSetup& setup) {
+  SCALAI_CHECK(setup.availability != nullptr && setup.samples_per_s && setup.change_s);
+  SCALAI_CHECK(setup.samples_per_step > 0 && setup.checkpoint_every_steps > 0 && setup.stages > 0);
   return Replay(setup).run();
 }
 
-}  // namespace scalai::sched
+absl::StatusOr<OobleckSetup> oobleck_setup(const std::string& system, const std::string& model,
+                                           const std::string& throughputs, const std::string& costs) {
+  OobleckSetup setup;
+  if (system == "varuna") setup.system = OobleckSystem::kVaruna;
+  if (system == "bamboo") setup.system = OobleckSystem::kBamboo;
+  SCALAI_ASSIGN_OR_RETURN(setup.samples_per_s,
+                          read_host_throughput(throughputs, {system, model}, HostsBeyond::kNearest));
+  SCALAI_ASSIGN_OR_RETURN(const HostCosts found, read_host_costs(costs, {system, model}));
+  setup.samples_per_step = found.samples_per_step;
+  setup.change_s = [seconds = found.change_s](int) { return seconds; };
+  if (system == "varuna" && is_one_of(model, {"BERT-large"})) setup.change_s = varuna_bert_change_s;
+  setup.fatal_s = std::max(0.0, found.fatal_s);
+  setup.host_ready_s = 45;
+  setup.checkpoint_s = std::max(0.0, found.checkpoint_s);
+  if (found.checkpoint_every_steps > 0) setup.checkpoint_every_steps = std::llround(found.checkpoint_every_steps);
+  setup.rolls_back = !is_one_of(model, {"BERT-large", "GPT-2", "GPT-3-medium"});
+  return setup;
+}
+
+}  // namespace scalai::sched::validation

@@ -1,4 +1,4 @@
-// The rules of rules.h that are no linear programs: FIFO, Gandiva, AlloX, as Gavel's simulator has them.
+// The rules of rules.h that are no linear programs: Gandiva and AlloX, as Gavel's simulator has them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,95 +33,21 @@ Shares whole_shares(const ShareProblem& problem, const std::map<JobId, size_t>& 
   return shares;
 }
 
-}  // namespace
-
-// Forgets the jobs that ended; returns the queue, and in `left` the GPUs that are free. As in the reference code the head of the
-// queue takes the place of a job that ended, counted (unless strict) against the GPUs that earlier jobs left of all.
-std::vector<size_t> FifoRule::refill(const ShareProblem& problem, std::vector<int>& left) {
-  const std::map<JobId, int> places = places_of(problem);
-  std::vector<size_t> queue;
-  for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    if (!type_of_.contains(problem.jobs[m].id)) queue.push_back(m);
-  }
-  std::map<JobId, size_t> next;
-  for (const auto& [job, type] : type_of_) {
-    if (const auto place = places.find(job); place != places.end()) {
-      left[type] -= problem.jobs[static_cast<size_t>(place->second)].gpus;
-      next[job] = type;
-      continue;
-    }
-    if (!strict_ && !queue.empty()) {
-      const ShareJob& head = problem.jobs[queue.front()];
-      if (head.gpus <= left[type] && head.rates[type] > 0) {
-        left[type] -= head.gpus;
-        next[head.id] = type;
-        queue.erase(queue.begin());
-      }
-    }
-  }
-  type_of_ = std::move(next);
-  return queue;
-}
-
-void FifoRule::place_strictly(const ShareProblem& problem, const std::vector<size_t>& queue, std::vector<int>& left) {
-  for (size_t m : queue) {
-    const ShareJob& job = problem.jobs[m];
-    std::vector<size_t> room;
-    for (size_t j = 0; j < left.size(); ++j) {
-      if (job.gpus <= left[j] && job.rates[j] > 0) room.push_back(j);
-    }
-    if (room.empty()) {
-      if (job.runs()) break;
-      continue;  // cannot run at all: holds nobody up
-    }
-    const size_t type = room[static_cast<size_t>(random_.below(static_cast<int64_t>(room.size())))];
-    type_of_[job.id] = type;
-    left[type] -= job.gpus;
-  }
-}
-
-void FifoRule::place_as_reference(const ShareProblem& problem, const std::vector<size_t>& queue,
-                                  std::vector<int>& left) {
-  std::vector<size_t> types;  // with room at first, the slowest first
-  const std::vector<GpuType> order = fastest_first(problem);
-  for (auto type = order.rbegin(); type != order.rend(); ++type) {
-    if (left[static_cast<size_t>(type->value)] > 0) types.push_back(static_cast<size_t>(type->value));
-  }
-  for (size_t m : queue) {
-    const ShareJob& job = problem.jobs[m];
-    const auto room = std::find_if(types.begin(), types.end(), [&](size_t j) { return left[j] >= job.gpus; });
-    if (room == types.end()) break;
-    const size_t type = types.back();
-    if (job.rates[type] <= 0) continue;
-    type_of_[job.id] = type;
-    left[type] -= job.gpus;
-    if (left[type] == 0) types.erase(room);
-  }
-}
-
-absl::StatusOr<Shares> FifoRule::shares(const ShareProblem& problem) {
-  std::vector<int> left = problem.gpus;
-  const std::vector<size_t> queue = refill(problem, left);
-  if (strict_) {
-    place_strictly(problem, queue, left);
-  } else {
-    place_as_reference(problem, queue, left);
-  }
-  return whole_shares(problem, type_of_);
-}
-
-bool GandivaRule::worth_it(const ShareProblem& problem, const std::vector<int>& pairs) const {
-  double sum = 0;
-  double best = 0;
-  for (int index : pairs) {
+std::vector<double> both_by_type(const ShareProblem& problem, const std::vector<int>& pairs) {
+  std::vector<double> both;
+  for (const int index : pairs) {
     const SharePair& pair = problem.pairs[static_cast<size_t>(index)];
     const auto type = static_cast<size_t>(pair.type.value);
-    const double both = pair.first_rate / problem.jobs[static_cast<size_t>(pair.first)].rates[type] +
-                        pair.second_rate / problem.jobs[static_cast<size_t>(pair.second)].rates[type];
-    sum += both;
-    best = std::max(best, both);
+    both.push_back(pair.first_rate / problem.jobs[static_cast<size_t>(pair.first)].rates[type] +
+                   pair.second_rate / problem.jobs[static_cast<size_t>(pair.second)].rates[type]);
   }
-  return strict_ ? best >= 1 : pairs.size() == problem.gpus.size() && sum >= 1;
+  return both;
+}
+
+}  // namespace
+
+bool GandivaRule::worth_it(const ShareProblem& /*problem*/, const std::vector<double>& by_type) const {
+  return *std::max_element(by_type.begin(), by_type.end()) >= 1;
 }
 
 void GandivaRule::dissolve(const ShareProblem& problem, const PairIndex& pairs, const std::map<JobId, int>& places) {
@@ -132,7 +58,7 @@ void GandivaRule::dissolve(const ShareProblem& problem, const PairIndex& pairs, 
     bool keep = partner.valid() && first != places.end() && second != places.end();
     if (keep) {
       const auto carried = pairs.find(std::minmax(first->second, second->second));
-      keep = carried != pairs.end() && worth_it(problem, carried->second);
+      keep = carried != pairs.end() && worth_it(problem, both_by_type(problem, carried->second));
       dissolved_ += keep || partner < job ? 0 : 1;
     }
     if (!keep) gone.push_back(job);

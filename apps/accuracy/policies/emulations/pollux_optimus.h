@@ -1,0 +1,15 @@
+#pragma once
+// Optimus as the simulator of Pollux has it (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/optimus.py):
+// with more jobs than GPUs, those that came first have one.
+
+#include <memory>
+
+#include "ptc/sched/policies/order/marginal.h"
+
+namespace scalai::sched::validation {
+
+inline std::unique_ptr<Policy> make_optimus_by_arrival() {
+  return order::make_optimus([](const order::Claim&) { return 0.0; });
+}
+
+}  // namespace scalai::sched::validation
