@@ -8,8 +8,9 @@ namespace scalai {
 namespace {
 
 uint64_t uniform_below(Random& random, uint64_t n) {
-  const uint64_t limit = (~uint64_t{0}) - (~uint64_t{0}) % n;  // reject the biased tail
   uint64_t bits = random.next();
+  if (bits < ~uint64_t{0} - n) return bits % n;                // below the limit, whatever it is: a division less
+  const uint64_t limit = (~uint64_t{0}) - (~uint64_t{0}) % n;  // reject the biased tail
   while (bits >= limit) bits = random.next();
   return bits % n;
 }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/goodput/gene_words.h"
+#include "ptc/sched/policies/goodput/ranking.h"
 
 namespace scalai::sched {
 namespace {
@@ -17,27 +17,10 @@ constexpr double kMutation = 0.1;   // reset a row, thin a row, drop a GPU of a 
 constexpr int kIdleGenerations = 2;
 constexpr int kTriesForNew = 10;  // rounds of mating to replace children that are there already
 
-struct Individual {
-  Genes genes;
-  double mean = 0, use = 0;  // both to be maximised
-  int rank = 0;
-  double crowding = 0;
-  uint64_t digest = 0;
-};
-
-bool dominates(const Individual& a, const Individual& b) {
-  return a.mean >= b.mean && a.use >= b.use && (a.mean > b.mean || a.use > b.use);
-}
-
-uint64_t digest_genes(const Genes& genes) {
-  uint64_t hash = 0x9e3779b97f4a7c15ULL;
-  for (size_t at = 0; at < genes.size(); at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, genes.data() + at, std::min<size_t>(8, genes.size() - at));
-    hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
-    hash ^= hash >> 32;
-  }
-  return hash;
+uint64_t mixed(uint64_t n) {
+  n = (n + 1) * 0x9e3779b97f4a7c15ULL;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  return (n ^ (n >> 31)) | 1;
 }
 
 // Probabilities that k of n independent events of 1/n happen, summed up: a draw of how many.
@@ -55,6 +38,9 @@ std::vector<double> cumulated_hits(int n) {
   return sums;
 }
 
+// Genes are kept as words (gene_words.h), a row of `words_` for a job, and all individuals in one pool. Same draws, same
+// sums and so the same results as byte by byte. kWords: words of a row if known when compiled, else 0.
+template <size_t kWords>
 class Search {
  public:
   Search(const AllocationProblem& problem, const SearchSettings& settings, Random& random)
@@ -63,7 +49,13 @@ class Search {
         random_(random),
         jobs_(problem.jobs.size()),
         hosts_(problem.capacity.size()),
-        hits_(cumulated_hits(static_cast<int>(problem.jobs.size()))) {
+        all_words_((hosts_ + 7) / 8),
+        hits_(cumulated_hits(static_cast<int>(problem.jobs.size()))),
+        base_(packed(problem.base)),
+        masks_(words()),
+        used_(words()),
+        on_(hosts_) {
+    for (size_t k = 0; k < base_.size(); ++k) keys_.push_back(mixed(k));
     types_ = 1 + *std::max_element(problem.type.begin(), problem.type.end());
     for (const AllocationProblem::Row& job : problem.jobs) {
       most_hosts_.push_back(std::min(static_cast<int>(hosts_), job.most));
@@ -78,8 +70,8 @@ class Search {
 
   FoundAllocation go(std::span<const Genes> start) {
     std::vector<Individual> population;
-    for (const Genes& genes : start) admit(genes, population);
-    if (population.empty()) admit(problem_.base, population);
+    for (const Genes& genes : start) admit(taken(packed(genes)), population);
+    if (population.empty()) admit(taken(base_), population);
     survive(population);
     int idle = 0;  // generations without a new child: small spaces are soon exhausted
     for (int k = 1; k < settings_.generations && idle < kIdleGenerations; ++k) {
@@ -95,8 +87,50 @@ class Search {
     double same = 0, changed = 0;
   };
 
-  const uint8_t* row(const Genes& genes, size_t job) const { return genes.data() + job * hosts_; }
-  uint8_t* row(Genes& genes, size_t job) const { return genes.data() + job * hosts_; }
+  using Words = std::vector<uint64_t>;
+
+  size_t words() const { return kWords > 0 ? kWords : all_words_; }
+
+  Words packed(const Genes& genes) const {
+    Words rows(jobs_ * words());
+    for (size_t k = 0; k < genes.size(); ++k) {
+      rows[k / hosts_ * words() + k % hosts_ / 8] |= uint64_t{genes[k]} << (8 * (k % hosts_ % 8));
+    }
+    return rows;
+  }
+
+  size_t free_slot() {
+    if (free_.empty()) {
+      free_.push_back(pool_.size() / base_.size());
+      pool_.resize(pool_.size() + base_.size());
+    }
+    const size_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  size_t taken(const Words& genes) {
+    const size_t slot = free_slot();
+    std::copy(genes.begin(), genes.end(), genes_of(slot));
+    return slot;
+  }
+  size_t copied(size_t slot) {
+    const size_t copy = free_slot();
+    std::copy_n(genes_of(slot), base_.size(), genes_of(copy));
+    return copy;
+  }
+  uint64_t* genes_of(size_t slot) { return pool_.data() + slot * base_.size(); }
+  uint64_t* row(size_t slot, size_t job) { return genes_of(slot) + job * words(); }
+  int gene(const uint64_t* row, size_t h) const { return gene_words::gene(row[h / 8], h % 8); }
+  void set(uint64_t* row, size_t h, int gpus) const { row[h / 8] = gene_words::with_gene(row[h / 8], h % 8, gpus); }
+  int gpus_of(const uint64_t* row) const {
+    int gpus = 0;
+    for (size_t w = 0; w < words(); ++w) gpus += gene_words::sum(row[w]);
+    return gpus;
+  }
+  template <class Function>
+  void each_host(const uint64_t* row, Function f) const {
+    for (size_t w = 0; w < words(); ++w) gene_words::each(gene_words::nonzero(row[w]), [&](size_t k) { f(8 * w + k); });
+  }
 
   const Cell& cell(size_t job, int type, int hosts, int gpus) {
     const AllocationProblem::Row& spec = problem_.jobs[job];
@@ -117,79 +151,86 @@ class Search {
 
   void evaluate(Individual& one) {
     double sum = 0, speed = 0;
-    std::vector<uint8_t>& active = scratch_;
-    active.assign(hosts_, 0);
-    for (size_t job = 0; job < jobs_; ++job) {
-      const uint8_t* genes = row(one.genes, job);
+    std::fill(masks_.begin(), masks_.end(), 0);
+    const uint64_t* genes = genes_of(one.slot);
+    const uint64_t* base = base_.data();
+    for (size_t job = 0; job < jobs_; ++job, genes += words(), base += words()) {
       int hosts = 0, gpus = 0;
-      for (size_t h = 0; h < hosts_; ++h) {
-        hosts += genes[h] > 0 ? 1 : 0;
-        gpus += genes[h];
-        active[h] |= genes[h];
+      uint64_t differs = 0;
+      for (size_t w = 0; w < words(); ++w) {
+        hosts += gene_words::count(gene_words::nonzero(genes[w]));
+        gpus += gene_words::sum(genes[w]);
+        differs |= genes[w] ^ base[w];
+        masks_[w] |= genes[w];
       }
-      const bool same = std::memcmp(genes, row(problem_.base, job), hosts_) == 0;
       const Cell& cell = this->cell(job, gpus == 0 ? 0 : type_of(genes), hosts, gpus);
-      sum += same ? cell.same : cell.changed;
+      sum += differs == 0 ? cell.same : cell.changed;
       speed += cell.speed;
     }
     int capacity = 0;
-    for (size_t h = 0; h < hosts_; ++h) capacity += active[h] > 0 ? problem_.capacity[h] : 0;
+    each_host(masks_.data(), [&](size_t h) { capacity += problem_.capacity[h]; });
     const double mean = sum / static_cast<double>(jobs_);
     one.mean = problem_.exponent == -1 ? 1 / mean : std::pow(mean, 1 / problem_.exponent);
     one.use = capacity > 0 ? speed / capacity : 0;
   }
 
-  int type_of(const uint8_t* genes) const {
+  // Of the first host it has; without any, the last host's.
+  int type_of(const uint64_t* row) const {
     if (types_ == 1) return 0;
-    size_t h = 0;
-    while (h + 1 < hosts_ && genes[h] == 0) ++h;
-    return problem_.type[h];
+    for (size_t w = 0; w < words(); ++w) {
+      if (row[w] != 0) return problem_.type[8 * w + static_cast<size_t>(std::countr_zero(row[w])) / 8];
+    }
+    return problem_.type[hosts_ - 1];
   }
 
   // Mutation in the order of pollux.py: reset, thin out, add.
-  void mutate(Genes& genes) {
+  void mutate(size_t slot) {
     for (size_t job = 0; job < jobs_; ++job) {
-      if (random_.uniform() < kMutation) std::memcpy(row(genes, job), row(problem_.base, job), hosts_);
+      uint64_t* one = row(slot, job);
+      if (random_.uniform() < kMutation) std::copy_n(base_.data() + job * words(), words(), one);
       if (random_.uniform() >= kMutation) continue;
-      uint8_t* one = row(genes, job);
-      for (size_t h = 0; h < hosts_; ++h) {
-        if (one[h] > 0 && random_.uniform() < kMutation) one[h] = 0;
-      }
+      each_host(one, [&](size_t h) {
+        if (random_.uniform() < kMutation) set(one, h, 0);
+      });
     }
-    if (gangs_) add_gangs(genes);
-    add_gpus(genes);
+    if (gangs_) add_gangs(slot);
+    add_gpus(slot);
   }
 
-  int used_on(const Genes& genes, size_t h) const {
+  int used_on(size_t slot, size_t h) {
     int used = 0;
-    for (size_t job = 0; job < jobs_; ++job) used += row(genes, job)[h];
+    for (size_t job = 0; job < jobs_; ++job) used += gene(row(slot, job), h);
     return used;
   }
 
-  void add_gpus(Genes& genes) {
-    used_.assign(hosts_, 0);
-    there_.assign(hosts_, 0);
-    for (size_t job = 0; job < jobs_; ++job) {
-      const uint8_t* one = row(genes, job);
-      for (size_t h = 0; h < hosts_; ++h) {
-        used_[h] = static_cast<uint16_t>(used_[h] + one[h]);
-        there_[h] = static_cast<uint16_t>(there_[h] + (one[h] > 0 ? 1 : 0));
+  void add_gpus(size_t slot) {
+    std::fill(used_.begin(), used_.end(), gene_words::Columns());
+    const uint64_t* genes = genes_of(slot);
+    for (size_t job = 0; job < jobs_; ++job, genes += words()) {
+      for (size_t w = 0; w < words(); ++w) used_[w].add(genes[w]);
+    }
+    for (size_t h = 0; h < hosts_; ++h) {  // masks_: hosts with free GPUs
+      on_[h].clear();
+      set(masks_.data(), h, used_[h / 8].at(h % 8) < problem_.capacity[h] ? 0xff : 0);
+    }
+    genes = genes_of(slot);
+    for (size_t job = 0; job < jobs_; ++job, genes += words()) {
+      for (size_t w = 0; w < words(); ++w) {
+        gene_words::each(gene_words::nonzero(genes[w] & masks_[w]), [&](size_t k) { on_[8 * w + k].push_back(job); });
       }
     }
     for (size_t h = 0; h < hosts_; ++h) {
-      if (used_[h] < problem_.capacity[h]) add_on(genes, h);
+      if (gene(masks_.data(), h) > 0) add_on(slot, h);
     }
   }
 
   // On a host with free GPUs each job's number is drawn anew, not below what it is, with probability 1 / jobs, and
   // again with 1 / (jobs there) for those there: about one newcomer and one that grows.
-  void add_on(Genes& genes, size_t h) {
+  void add_on(size_t slot, size_t h) {
     drawn_.clear();
-    int left = there_[h];
-    for (size_t job = 0; left > 0 && job < jobs_; ++job) {
-      if (row(genes, job)[h] == 0) continue;
-      --left;
-      if (random_.below(there_[h]) == 0) drawn_.push_back(job);
+    const auto there = static_cast<int64_t>(on_[h].size());
+    for (const size_t job : on_[h]) {
+      if (random_.below(there) == 0) drawn_.push_back(job);
     }
     const double u = random_.uniform();
     for (size_t k = 0; k < hits_.size() && u >= hits_[k]; ++k) {
@@ -198,103 +239,121 @@ class Search {
     std::sort(drawn_.begin(), drawn_.end());
     drawn_.erase(std::unique(drawn_.begin(), drawn_.end()), drawn_.end());
     for (const size_t job : drawn_) {
-      uint8_t& gene = row(genes, job)[h];
-      if (gene <= problem_.capacity[h]) gene = static_cast<uint8_t>(random_.between(gene, problem_.capacity[h]));
+      uint64_t* one = row(slot, job);
+      const int now = gene(one, h);
+      if (now <= problem_.capacity[h]) set(one, h, static_cast<int>(random_.between(now, problem_.capacity[h])));
     }
   }
 
   // Jobs that need several GPUs at once would hardly get them one host at a time.
-  void add_gangs(Genes& genes) {
+  void add_gangs(size_t slot) {
     for (size_t job = 0; job < jobs_; ++job) {
       const int least = problem_.jobs[job].least;
       if (least < 2 || random_.uniform() >= kMutation) continue;
-      uint8_t* one = row(genes, job);
-      std::memset(one, 0, hosts_);
+      uint64_t* one = row(slot, job);
+      std::fill_n(one, words(), 0);
       const auto from = static_cast<size_t>(random_.below(static_cast<int64_t>(hosts_)));
       int left = least;
       for (size_t k = 0; k < hosts_ && left > 0; ++k) {  // one host that has all of them
         const size_t h = (from + k) % hosts_;
-        if (problem_.capacity[h] - used_on(genes, h) < least) continue;
-        one[h] = static_cast<uint8_t>(least);
+        if (problem_.capacity[h] - used_on(slot, h) < least) continue;
+        set(one, h, least);
         left = 0;
       }
       for (size_t k = 0; k < hosts_ && left > 0; ++k) {
         const size_t h = (from + k) % hosts_;
         if (problem_.type[h] != problem_.type[from]) continue;
-        const int take = std::min(left, problem_.capacity[h] - used_on(genes, h));
+        const int take = std::min(left, problem_.capacity[h] - used_on(slot, h));
         if (take <= 0) continue;
-        one[h] = static_cast<uint8_t>(take);
+        set(one, h, take);
         left -= take;
       }
     }
   }
 
-  void repair(Genes& genes) {
-    if (types_ > 1) one_type(genes);
-    if (settings_.avoid_interference) one_spread_job_a_host(genes);
-    for (size_t job = 0; job < jobs_; ++job) trim(row(genes, job), problem_.jobs[job].most);
-    std::vector<int>& left = left_;
-    left = problem_.capacity;
+  void repair(size_t slot) {
+    if (types_ > 1) one_type(slot);
+    if (settings_.avoid_interference) one_spread_job_a_host(slot);
+    std::fill(used_.begin(), used_.end(), gene_words::Columns());
     for (size_t job = 0; job < jobs_; ++job) {
-      uint8_t* one = row(genes, job);
-      int gpus = 0;
-      for (size_t h = 0; h < hosts_; ++h) {
-        one[h] = static_cast<uint8_t>(std::min<int>(one[h], left[h]));
-        left[h] -= one[h];
-        gpus += one[h];
-      }
-      if (gpus < problem_.jobs[job].least) std::memset(one, 0, hosts_);
+      uint64_t* one = row(slot, job);
+      trim(one, problem_.jobs[job].most);
+      for (size_t w = 0; w < words(); ++w) used_[w].add(one[w]);
+    }
+    for (size_t h = 0; h < hosts_; ++h) {
+      if (used_[h / 8].at(h % 8) > problem_.capacity[h]) limit(slot, h);
+    }
+    for (size_t job = 0; gangs_ && job < jobs_; ++job) {
+      uint64_t* one = row(slot, job);
+      if (gpus_of(one) < problem_.jobs[job].least) std::fill_n(one, words(), 0);
     }
   }
 
-  void one_type(Genes& genes) const {
+  // On one host: the first jobs keep theirs.
+  void limit(size_t slot, size_t h) {
+    int left = problem_.capacity[h];
     for (size_t job = 0; job < jobs_; ++job) {
-      uint8_t* one = row(genes, job);
+      uint64_t* one = row(slot, job);
+      const int now = gene(one, h);
+      if (now > left) set(one, h, left);
+      left -= std::min(now, left);
+    }
+  }
+
+  void one_type(size_t slot) {
+    for (size_t job = 0; job < jobs_; ++job) {
+      uint64_t* one = row(slot, job);
       const int type = type_of(one);
-      for (size_t h = 0; h < hosts_; ++h) one[h] = problem_.type[h] == type ? one[h] : uint8_t{0};
+      each_host(one, [&](size_t h) {
+        if (problem_.type[h] != type) set(one, h, 0);
+      });
     }
   }
 
-  void one_spread_job_a_host(Genes& genes) {
-    std::vector<uint8_t>& taken = scratch_;
-    taken.assign(hosts_, 0);
+  void one_spread_job_a_host(size_t slot) {
+    std::fill(masks_.begin(), masks_.end(), 0);  // hosts that have one
     for (size_t job = 0; job < jobs_; ++job) {
-      uint8_t* one = row(genes, job);
-      if (hosts_ - static_cast<size_t>(std::count(one, one + hosts_, uint8_t{0})) < 2) continue;
-      for (size_t h = 0; h < hosts_; ++h) {
-        if (one[h] == 0) continue;
-        if (taken[h] > 0) one[h] = 0;
-        taken[h] = 1;
+      uint64_t* one = row(slot, job);
+      int hosts = 0;
+      for (size_t w = 0; w < words(); ++w) hosts += gene_words::count(gene_words::nonzero(one[w]));
+      for (size_t w = 0; hosts > 1 && w < words(); ++w) {
+        const uint64_t here = gene_words::nonzero(one[w]);
+        one[w] &= ~masks_[w];
+        masks_[w] |= gene_words::whole(here);
       }
     }
   }
 
   // No more than `most` GPUs: hosts in random order keep theirs.
-  void trim(uint8_t* one, int most) {
-    if (std::accumulate(one, one + hosts_, 0) <= most) return;
+  void trim(uint64_t* one, int most) {
+    if (gpus_of(one) <= most) return;
     order_.clear();
-    for (size_t h = 0; h < hosts_; ++h) {
-      if (one[h] > 0) order_.push_back(h);
-    }
+    each_host(one, [&](size_t h) { order_.push_back(h); });
     int left = most;
     for (size_t k = 0; k < order_.size(); ++k) {
       std::swap(order_[k], order_[k + static_cast<size_t>(random_.below(static_cast<int64_t>(order_.size() - k)))]);
-      one[order_[k]] = static_cast<uint8_t>(std::min<int>(one[order_[k]], left));
-      left -= one[order_[k]];
+      const int kept = std::min(gene(one, order_[k]), left);
+      set(one, order_[k], kept);
+      left -= kept;
     }
   }
 
-  bool admit(const Genes& genes, std::vector<Individual>& population) {
-    Individual one;
-    one.genes = genes;
-    repair(one.genes);
-    one.digest = digest_genes(one.genes);
-    for (const Individual& other : population) {
-      if (other.digest == one.digest && other.genes == one.genes) return false;
+  // Repairs the genes of the slot. Takes them into the population unless they are there; then the slot is free.
+  void admit(size_t slot, std::vector<Individual>& population) {
+    repair(slot);
+    const uint64_t* genes = genes_of(slot);
+    uint64_t digest = 0;
+    for (size_t k = 0; k < keys_.size(); ++k) digest += genes[k] * keys_[k];
+    for (auto same = digests_.begin(); (same = std::find(same, digests_.end(), digest)) != digests_.end(); ++same) {
+      const uint64_t* other = genes_of(population[static_cast<size_t>(same - digests_.begin())].slot);
+      if (std::equal(genes, genes + base_.size(), other)) return free_.push_back(slot);
     }
+    Individual one{.slot = slot};
     evaluate(one);
-    population.push_back(std::move(one));
-    return true;
+    population.push_back(one);
+    digests_.push_back(digest);
+    digest_of_.resize(std::max(digest_of_.size(), slot + 1));
+    digest_of_[slot] = digest;
   }
 
   // Permutations of the population, one after another, as long as needed.
@@ -329,14 +388,18 @@ class Search {
       for (size_t k = 0; k < matings; ++k) {
         const size_t a = tournament(population, drawn[4 * k], drawn[4 * k + 1]);
         const size_t b = tournament(population, drawn[4 * k + 2], drawn[4 * k + 3]);
-        Genes first = population[a].genes, second = population[b].genes;
+        const size_t first = copied(population[a].slot), second = copied(population[b].slot);
         if (random_.uniform() < kCrossover) {
-          const auto rows = static_cast<size_t>(random_.below(static_cast<int64_t>(jobs_))) * hosts_;
-          std::swap_ranges(first.begin(), first.begin() + static_cast<ptrdiff_t>(rows), second.begin());
+          const auto rows = static_cast<size_t>(random_.below(static_cast<int64_t>(jobs_))) * words();
+          std::swap_ranges(genes_of(first), genes_of(first) + rows, genes_of(second));
         }
-        for (Genes* child : {&first, &second}) {
-          mutate(*child);
-          if (population.size() < wanted) admit(*child, population);
+        for (const size_t child : {first, second}) {
+          mutate(child);
+          if (population.size() < wanted) {
+            admit(child, population);
+          } else {
+            free_.push_back(child);
+          }
         }
       }
       if (population.size() == before) break;
@@ -344,57 +407,25 @@ class Search {
     return population.size() > parents;
   }
 
-  // Ranks by non-domination, then the best `population` of them by rank and crowding.
+  // The best of them; the slots of the others are free.
   void survive(std::vector<Individual>& population) {
-    std::stable_sort(population.begin(), population.end(), [](const Individual& a, const Individual& b) {
-      return a.mean != b.mean ? a.mean > b.mean : a.use > b.use;
-    });
-    // By falling mean, a front is beaten by its last member if by any.
-    std::vector<std::vector<size_t>> fronts;
-    for (size_t k = 0; k < population.size(); ++k) {
-      size_t rank = 0;
-      while (rank < fronts.size() && dominates(population[fronts[rank].back()], population[k])) ++rank;
-      if (rank == fronts.size()) fronts.emplace_back();
-      fronts[rank].push_back(k);
-      population[k].rank = static_cast<int>(rank);
+    rank(population);
+    for (; population.size() > static_cast<size_t>(settings_.population); population.pop_back()) {
+      free_.push_back(population.back().slot);
     }
-    for (const std::vector<size_t>& front : fronts) crowd(population, front);
-    std::stable_sort(population.begin(), population.end(), [](const Individual& a, const Individual& b) {
-      return a.rank != b.rank ? a.rank < b.rank : a.crowding > b.crowding;
-    });
-    if (population.size() > static_cast<size_t>(settings_.population)) {
-      population.resize(static_cast<size_t>(settings_.population));
-    }
+    digests_.clear();
+    for (const Individual& one : population) digests_.push_back(digest_of_[one.slot]);
   }
 
-  // Distance to the neighbours along the front; ends are infinitely far, doubles of another count nothing.
-  static void crowd(std::vector<Individual>& population, const std::vector<size_t>& front) {
-    std::vector<size_t> single;
-    for (const size_t k : front) {
-      population[k].crowding = 0;
-      const bool twin = !single.empty() && population[single.back()].mean == population[k].mean &&
-                        population[single.back()].use == population[k].use;
-      if (!twin) single.push_back(k);
-    }
-    const double means = population[single.front()].mean - population[single.back()].mean;
-    const double uses = population[single.back()].use - population[single.front()].use;
-    for (size_t k = 0; k < single.size(); ++k) {
-      if (k == 0 || k + 1 == single.size()) {
-        population[single[k]].crowding = std::numeric_limits<double>::infinity();
-        continue;
-      }
-      const Individual& before = population[single[k - 1]];
-      const Individual& after = population[single[k + 1]];
-      population[single[k]].crowding = ((before.mean - after.mean) / means + (after.use - before.use) / uses) / 2;
-    }
-  }
-
-  static FoundAllocation result(const std::vector<Individual>& population) {
+  FoundAllocation result(const std::vector<Individual>& population) {
     FoundAllocation found;
     for (const Individual& one : population) {
       if (one.rank > 0) continue;
       if (!found.front.empty() && one.mean > found.means[found.best]) found.best = found.front.size();
-      found.front.push_back(one.genes);
+      Genes& genes = found.front.emplace_back(jobs_ * hosts_);
+      for (size_t k = 0; k < genes.size(); ++k) {
+        genes[k] = static_cast<uint8_t>(gene(row(one.slot, k / hosts_), k % hosts_));
+      }
       found.means.push_back(one.mean);
       found.utilisations.push_back(one.use);
     }
@@ -404,17 +435,23 @@ class Search {
   const AllocationProblem& problem_;
   const SearchSettings& settings_;
   Random& random_;
-  size_t jobs_, hosts_;
+  size_t jobs_, hosts_, all_words_;  // words of a job
   int types_ = 1;
   bool gangs_ = false;
   double scale_ = 1;
   std::vector<double> hits_;
+  Words base_;
+  Words keys_;                   // of the digest, by word
   std::vector<int> most_hosts_;  // by job
   std::vector<size_t> first_;    // by job: its part of table_
   std::vector<Cell> table_;
-  std::vector<uint8_t> scratch_;
-  std::vector<uint16_t> used_, there_;  // by host: GPUs, jobs
-  std::vector<int> left_;
+  Words pool_;                             // genes of the slots
+  std::vector<size_t> free_;               // slots
+  Words digest_of_;                        // by slot
+  Words digests_;                          // of the population, in its order
+  Words masks_;                            // by word, scratch
+  std::vector<gene_words::Columns> used_;  // by word: GPUs
+  std::vector<std::vector<size_t>> on_;    // by host with free GPUs: the jobs there
   std::vector<size_t> drawn_, order_;
 };
 
@@ -424,7 +461,11 @@ FoundAllocation search_allocation(const AllocationProblem& problem, std::span<co
                                   const SearchSettings& settings, Random& random) {
   SCALAI_CHECK(!problem.jobs.empty() && !problem.capacity.empty() && problem.exponent != 0);
   SCALAI_CHECK(problem.base.size() == problem.jobs.size() * problem.capacity.size());
-  return Search(problem, settings, random).go(start);
+  switch ((problem.capacity.size() + 7) / 8) {
+    case 1: return Search<1>(problem, settings, random).go(start);
+    case 2: return Search<2>(problem, settings, random).go(start);
+    default: return Search<0>(problem, settings, random).go(start);
+  }
 }
 
 }  // namespace scalai::sched
