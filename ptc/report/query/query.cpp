@@ -18,10 +18,12 @@ namespace scalai::report {
 namespace {
 
 constexpr int kMostBytes = 1 << 20;   // of a text or a value
-constexpr int kMostSteps = 20'000;    // of kOperations each: some seconds
+constexpr int kMostSteps = 2'000;     // of kOperations each: three seconds
 constexpr int kOperations = 100'000;  // of SQLite's machine, between two calls of the watch
 constexpr int kMostColumns = 200;
 const char* const kOpening = "SELECT (";
+const char* const kGivesText = "it gives the text";
+const char* const kOfText = "it is computed of a text, not of numbers";
 
 struct Closed {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -56,7 +58,7 @@ bool is_number(sqlite3_value* value) {
 
 // Whether the values are numbers; else the error is said.
 bool all_numbers(sqlite3_context* context, const Values& values) {
-  if (values.has_text) sqlite3_result_error(context, "it is computed of a text, not of numbers", -1);
+  if (values.has_text) sqlite3_result_error(context, kOfText, -1);
   return !values.has_text;
 }
 
@@ -165,6 +167,10 @@ int judge(void* table, int action, const char* first, const char* second, const 
 
 int watch(void* left) { return --*static_cast<int*>(left) < 0 ? 1 : 0; }
 
+bool is_text(const QueryTable& table, const std::string& column) {
+  return std::find(table.text_columns.begin(), table.text_columns.end(), column) != table.text_columns.end();
+}
+
 // ---- one table -------------------------------------------------------------------------------------------------------
 class Query {
  public:
@@ -207,7 +213,9 @@ class Query {
     int left = kMostSteps;
     sqlite3_progress_handler(database_.get(), kOperations, watch, &left);
     const int code = sqlite3_step(statement);
-    if (code == SQLITE_INTERRUPT) return failed("it takes too long");
+    if (code == SQLITE_INTERRUPT) {
+      return failed(fmt::format("it takes too long: more than {} million operations", kMostSteps / 10));
+    }
     if (code == SQLITE_DONE && of_no_rows) return each_row();
     if (code == SQLITE_DONE) return std::optional<double>();
     if (code != SQLITE_ROW) return failed(sqlite3_errmsg(database_.get()));
@@ -215,7 +223,7 @@ class Query {
     const double number = sqlite3_column_double(statement, 0);
     if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-      return failed(fmt::format("it gives the text \"{}\", no number", text == nullptr ? "" : text));
+      return failed(fmt::format("{} \"{}\", no number", kGivesText, text == nullptr ? "" : text));
     }
     if (sqlite3_step(statement) == SQLITE_ROW) return each_row();
     return type == SQLITE_NULL || !std::isfinite(number) ? std::nullopt : std::optional<double>(number);
@@ -264,8 +272,7 @@ class Query {
     std::vector<std::string> columns, places;
     std::vector<bool> text;
     for (const std::string& column : table.columns) {
-      text.push_back(std::find(table.text_columns.begin(), table.text_columns.end(), column) !=
-                     table.text_columns.end());
+      text.push_back(is_text(table, column));
       columns.push_back(fmt::format("\"{}\" {}", column, text.back() ? "TEXT" : "REAL"));
       places.emplace_back("?");
     }
@@ -300,13 +307,24 @@ class Query {
 }  // namespace
 
 absl::Status check_expression(const QueryTable& table, const std::string& expression) {
-  QueryTable empty = table;
-  empty.rows.clear();
-  SCALAI_ASSIGN_OR_RETURN(const auto query, Query::of(empty));
-  SCALAI_ASSIGN_OR_RETURN(const Statement statement, query->prepare(empty, expression));
+  QueryTable sample = table;
+  sample.rows.clear();
+  const auto value_of = [&]() -> absl::StatusOr<std::optional<double>> {
+    SCALAI_ASSIGN_OR_RETURN(const auto query, Query::of(sample));
+    SCALAI_ASSIGN_OR_RETURN(const Statement statement, query->prepare(sample, expression));
+    return query->value(statement.get(), sample.rows.empty());
+  };
   // An aggregate gives one row even of none; what it computes of none may well be no number.
-  const auto value = query->value(statement.get(), true);
-  return absl::IsInvalidArgument(value.status()) ? value.status() : absl::OkStatus();
+  if (const auto value = value_of(); absl::IsInvalidArgument(value.status())) return value.status();
+  // Of one row with a text wherever there may be one: a number must not come of it.
+  std::vector<std::string>& row = sample.rows.emplace_back();
+  for (const std::string& column : table.columns) row.push_back(is_text(table, column) ? "text" : "1");
+  const auto value = value_of();
+  const std::string message = message_of(value.status());
+  if (message != kOfText && !message.starts_with(kGivesText)) return absl::OkStatus();
+  if (table.text_columns.empty()) return invalid(message);
+  return invalid(fmt::format("{}\nhint: these columns are texts: {}; compare them, as in sum({} = 'a')", kOfText,
+                             fmt::join(table.text_columns, ", "), table.text_columns.front()));
 }
 
 absl::StatusOr<std::vector<std::optional<double>>> evaluate(const QueryTable& table,

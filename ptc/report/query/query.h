@@ -25,8 +25,8 @@ struct QueryTable {
   std::vector<std::vector<std::string>> rows;  // cells by column
 };
 
-// Whether the expression is one, over these columns (rows are not looked at). Errors: InvalidArgument, says where in the
-// expression, with a line "hint: …"; NotFound: this program was built without SQLite.
+// Whether the expression is one, over these columns (rows are not looked at), and its number is not made of a text column.
+// Errors: InvalidArgument, says where in the expression, with a line "hint: …"; NotFound: this program was built without SQLite.
 absl::Status check_expression(const QueryTable& table, const std::string& expression);
 
 // The number that each expression gives; nullopt: none, such as the mean of no rows. Errors: as above; also a text instead of

@@ -84,6 +84,23 @@ TEST(Query, ProblemsSayWhereAndWhat) {
 }
 
 // It reads one table in memory and nothing else.
+// Found before there is a row.
+TEST(Query, NoNumberComesOfATextColumn) {
+  for (const char* text : {"max(job)", "mean(job)", "percentile(job, 50)", "min(job || jct_s)"}) {
+    EXPECT_EQ(problem(text),
+              "it is computed of a text, not of numbers\nhint: these columns are texts: job; compare them, as in "
+              "sum(job = 'a')")
+        << text;
+  }
+  EXPECT_THAT(problem("max('a')"), HasSubstr("text"));
+  for (const char* number :
+       {"sum(job = 'a')", "count(job)", "max(length(job))", "mean(CASE job WHEN 'a' THEN 1 END)"}) {
+    EXPECT_EQ(problem(number), "") << number;
+  }
+  EXPECT_THAT(message_of(check_expression({.name = "t", .columns = {"x"}, .text_columns = {}, .rows = {}}, "max('a')")),
+              HasSubstr("text"));
+}
+
 TEST(Query, OnlyReads) {
   for (const char* text : {"random()", "max(randomblob(4))", "load_extension('x')", "max(strftime('%s', 'now'))",
                            "(SELECT count(*) FROM sqlite_temp_master)", "1) FROM jobs; DROP TABLE jobs; SELECT (1",
