@@ -26,7 +26,7 @@ double number_at(const Json& json, const char* key) {
   return found != json.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-// Labels and units of this version; metrics that it does not know are left out.
+// Labels and units of this version. A metric that it does not know is one of the user, and has no more than its name.
 std::vector<Metric> metrics_in(const Json& json, bool recovery) {
   std::vector<Metric> metrics =
       recovery ? metrics_of(sched::RecoveryResult{}) : metrics_of(sched::Workload{}, sched::Outcome{});
@@ -35,7 +35,37 @@ std::vector<Metric> metrics_in(const Json& json, bool recovery) {
     metric.value =
         found != json.end() && found->is_number() ? std::optional<double>(found->get<double>()) : std::nullopt;
   }
+  const size_t own = metrics.size();
+  for (const auto& [name, value] : json.items()) {
+    const auto known = [&name = name](const Metric& metric) { return metric.name == name; };
+    if (std::any_of(metrics.begin(), metrics.begin() + static_cast<std::ptrdiff_t>(own), known)) continue;
+    metrics.push_back({name, name, "", value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt});
+  }
   return metrics;
+}
+
+std::vector<EntityRow> virtual_clusters_in(const Json& root) {
+  std::vector<EntityRow> rows;
+  const auto found = root.find("virtual_clusters");
+  if (found == root.end() || !found->is_array()) return rows;
+  for (const Json& one : *found) {
+    if (!one.is_object()) continue;
+    const auto count = [&one](const char* key) { return static_cast<int>(number_at(one, key)); };
+    EntityRow& row = rows.emplace_back();
+    row.entity = word_at(one, "name");
+    row.quota_gpus = count("quota_gpus");
+    row.jobs = count("jobs");
+    row.finished = count("finished");
+    row.preemptions = count("preemptions");
+    if (const auto jct = one.find("avg_jct_s"); jct != one.end() && jct->is_number())
+      row.avg_jct_s = jct->get<double>();
+    if (const auto wait = one.find("avg_queueing_s"); wait != one.end() && wait->is_number()) {
+      row.avg_queueing_s = wait->get<double>();
+    }
+    row.gpu_h = number_at(one, "gpu_h");
+    row.borrowed_gpu_h = number_at(one, "borrowed_gpu_h");
+  }
+  return rows;
 }
 
 absl::Status load_table(const std::string& folder, const char* name, std::optional<CsvRows>& rows, JobsData& run) {
@@ -75,6 +105,7 @@ absl::StatusOr<JobsData> load_jobs(const std::string& label, const std::string& 
   run.from_s = number_at(root, "from_s");
   run.end_s = number_at(root, "end_s");
   run.metrics = metrics_in(root.at("metrics"), run.recovery);
+  run.virtual_clusters = virtual_clusters_in(root);
   if (const auto notes = root.find("notes"); notes != root.end() && notes->is_array()) {
     for (const Json& note : *notes)
       if (note.is_string()) run.notes.push_back(note.get<std::string>());

@@ -19,20 +19,54 @@ std::string unit_behind(const Metric& metric) {
   return in_value.count(metric.unit) != 0 || !metric.value ? "" : " " + metric.unit;
 }
 
+const Metric* metric_of(const JobsData& run, const std::string& name) {
+  for (const Metric& metric : run.metrics) {
+    if (metric.name == name) return &metric;
+  }
+  return nullptr;
+}
+
+// Metrics of users may be of some runs only.
 PageTable metrics_page_table(const std::vector<JobsData>& runs) {
   PageTable table{.headers = {""}};
-  for (const JobsData& run : runs) table.headers.push_back(run.label + ">");
-  for (size_t i = 0; i < runs.front().metrics.size(); ++i) {
-    std::vector<std::string> cells = {runs.front().metrics[i].label};
+  std::vector<const Metric*> all;
+  for (const JobsData& run : runs) {
+    table.headers.push_back(run.label + ">");
+    for (const Metric& metric : run.metrics) {
+      const auto same = [&](const Metric* one) { return one->name == metric.name; };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(&metric);
+    }
+  }
+  for (const Metric* one : all) {
+    std::vector<std::string> cells = {one->label};
     bool any = false;
     for (const JobsData& run : runs) {
-      const Metric& metric = run.metrics[i];
-      any = any || metric.value;
-      cells.push_back(shown(metric) + unit_behind(metric));
+      const Metric* metric = metric_of(run, one->name);
+      any = any || (metric != nullptr && metric->value);
+      cells.push_back(metric == nullptr ? "–" : shown(*metric) + unit_behind(*metric));
     }
     if (any) table.rows.push_back(std::move(cells));
   }
   return table;
+}
+
+void add_virtual_clusters(Document& page, const std::vector<JobsData>& runs) {
+  const bool any =
+      std::any_of(runs.begin(), runs.end(), [](const JobsData& run) { return !run.virtual_clusters.empty(); });
+  if (!any) return;
+  PageTable table{.headers = {"run", "virtual cluster", "quota>", "jobs>", "finished>", "JCT, mean>", "queueing, mean>",
+                              "preemptions>", "GPU-h>", "borrowed GPU-h>"}};
+  const auto time = [](const std::optional<double>& seconds) { return seconds ? format_seconds(*seconds) : "–"; };
+  for (const JobsData& run : runs) {
+    for (const EntityRow& row : run.virtual_clusters) {
+      table.rows.push_back({run.label, row.entity, fmt::format("{}", row.quota_gpus.value_or(0)),
+                            fmt::format("{}", row.jobs), fmt::format("{}", row.finished), time(row.avg_jct_s),
+                            time(row.avg_queueing_s), fmt::format("{}", row.preemptions), four_digits(row.gpu_h),
+                            four_digits(row.borrowed_gpu_h)});
+    }
+  }
+  page.heading(3, "Virtual clusters");
+  page.table(table, "Virtual clusters");
 }
 
 std::string metric_words(const JobsData& run, const char* name) {
@@ -245,6 +279,7 @@ void add_many_jobs(Document& page, const std::vector<JobsData>& runs) {
   add_jct_figure(page, runs);
   page.heading(3, "Numbers");
   page.table(metrics_page_table(runs), "Metrics");
+  add_virtual_clusters(page, runs);
   page.heading(2, "Use of GPUs, and the queue");
   for (const JobsData& run : runs) add_use_figure(page, run);
   add_jobs_over_time(page, runs);

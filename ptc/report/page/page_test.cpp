@@ -133,6 +133,18 @@ TEST_F(HtmlPageTest, ManyJobs) {
   EXPECT_THAT(html, HasSubstr("data-s=\"waits\" data-v=\"175\""));  // job b: from 50 to the end at 225
   EXPECT_THAT(html, HasSubstr("<td>v100-16g</td><td class=\"r\">0.25</td><td class=\"r\">0.50</td>"));
   EXPECT_THAT(html, HasSubstr("fifo: a note"));
+  // A metric of the user, and virtual clusters.
+  EXPECT_THAT(html, HasSubstr("<td>late</td><td class=\"r\">0.25</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>vision</td><td class=\"r\">3</td><td class=\"r\">2</td><td class=\"r\">1</td>"
+                              "<td class=\"r\">110 s</td><td class=\"r\">–</td>"));
+}
+
+TEST_F(HtmlPageTest, AMetricOfOneRunIsNoneOfTheOthers) {
+  const std::string plain = many_jobs("plain");
+  write("plain/summary.json",
+        std::regex_replace(read_file(path("plain/summary.json")).value(), std::regex(", \"late\": 0.25"), ""));
+  const std::string html = page({{"plain", plain}, {"mine", many_jobs("mine")}});
+  EXPECT_THAT(html, HasSubstr("<td>late</td><td class=\"r\">–</td><td class=\"r\">0.25</td>"));
 }
 
 TEST_F(HtmlPageTest, RecoveryDesigns) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/report/chart/panels.h"
+#include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/page/internal/document.h"
 #include "ptc/report/page/internal/run_data.h"
@@ -19,11 +20,12 @@ struct JobsData {
   std::string scenario, digest, seed, version, workload, policy, throughputs, changes;
   int64_t hosts = 0, gpus = 0;
   double from_s = 0, end_s = 0;
-  std::vector<Metric> metrics;
+  std::vector<Metric> metrics;              // of all runs, in one order; then those of the user
+  std::vector<EntityRow> virtual_clusters;  // of runs with quotas
   std::vector<std::string> notes;
   RunOrigin origin;
   std::optional<CsvRows> jobs, utilization, jct, costs, placements;  // of many jobs
-  std::optional<CsvRows> throughput;                     // of a recovery design
+  std::optional<CsvRows> throughput;                                 // of a recovery design
   std::vector<std::string> left_out;
 };
 

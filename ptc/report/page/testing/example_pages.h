@@ -56,7 +56,8 @@ class PageTest : public ::testing::Test {
         R"({"schema_version": 1, "version": "0.1.0", "kind": "cluster", "scenario": "two", "scenario_digest": "d", "seed": 7,
 "workload": "by hand", "policy": "fifo", "policy_set": [], "throughputs": "given", "changes": "none",
 "fleet": {"hosts": 1, "gpus": 4, "types": []}, "end_s": 225.0,
-"metrics": {"jobs": 2, "finished": 1, "avg_jct_s": 110.0, "median_jct_s": 110.0, "avg_queueing_s": 10.0, "utilization": 0.22, "cost_usd": 0.5, "avg_ftf": null},
+"metrics": {"jobs": 2, "finished": 1, "avg_jct_s": 110.0, "median_jct_s": 110.0, "avg_queueing_s": 10.0, "utilization": 0.22, "cost_usd": 0.5, "avg_ftf": null, "late": 0.25},
+"virtual_clusters": [{"name": "vision", "quota_gpus": 3, "jobs": 2, "finished": 1, "avg_jct_s": 110.0, "avg_queueing_s": null, "preemptions": 0, "gpu_h": 0.1, "borrowed_gpu_h": 0.05}],
 "notes": ["a note"]})");
     return path(name);
   }
