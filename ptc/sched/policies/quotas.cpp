@@ -179,6 +179,16 @@ class QuotaPolicy final : public Policy {
     return held;
   }
 
+  // Of its quota, by type: what it holds, and all that its jobs wait for, as they may wait for any type.
+  std::vector<int> wanted_by(const Part& part, const std::vector<int>& held) const {
+    std::vector<int> want = part.cluster.quota;
+    const int64_t waits = std::max<int64_t>(0, part.demand - std::accumulate(held.begin(), held.end(), int64_t{0}));
+    for (size_t t = 0; borrow_ && t < want.size(); ++t) {
+      want[t] = static_cast<int>(std::min<int64_t>(want[t], held[t] + waits));
+    }
+    return want;
+  }
+
   // What each one may have: its own first, then what it borrowed as long as the owners do not want it.
   void share_out(const View& view) {
     const size_t types = view.fleet().types.size();
@@ -187,13 +197,12 @@ class QuotaPolicy final : public Policy {
     for (Part& part : parts_) {
       part.view.evicted.clear();
       part.held = held_by(view, part);
-      part.want = part.base = part.keep = part.cluster.quota;
+      part.want = wanted_by(part, part.held);
+      part.base = part.keep = part.cluster.quota;
     }
     for (size_t t = 0; t < types; ++t) {
       int wanted = 0, base = 0;
       for (Part& part : parts_) {
-        const int quota = part.cluster.quota[t];
-        part.want[t] = borrow_ ? static_cast<int>(std::min<int64_t>(quota, part.demand)) : quota;
         part.base[t] = std::min(part.held[t], part.want[t]);
         part.keep[t] = part.held[t] - part.base[t];
         wanted += part.want[t];
@@ -319,10 +328,12 @@ class QuotaPolicy final : public Policy {
       part->demand -= asked(view, id);
       decision->refused.push_back(id);
     }
+    // What it waited for on all types it may have got on one.
+    const std::vector<int> before = std::exchange(part->want, wanted_by(*part, used));
     for (size_t t = 0; t < used.size(); ++t) {
       pool_[t] += part->base[t] + part->keep[t] - used[t];
       const int borrowed = std::max(0, used[t] - part->want[t]);
-      spare_[t] = std::max(0, spare_[t] + part->keep[t] - borrowed);
+      spare_[t] = std::max(0, spare_[t] + before[t] - part->want[t] + part->keep[t] - borrowed);
       part->base[t] = std::min(used[t], part->want[t]);
       part->keep[t] = borrowed;
     }

@@ -33,8 +33,14 @@ struct Bench {
   std::map<std::string, int> most_held = {};  // by virtual cluster, at the end of any instant
   Availability availability = {};
 
+  int types = 1;  // of GPUs, with as many each
+
   Outcome play() {
-    const Fleet fleet = testing::plain_fleet(gpus, 1);
+    Fleet fleet = testing::plain_fleet(gpus, 1);
+    for (int t = 1; t < types; ++t) {
+      fleet.types.push_back({fmt::format("type{}", t), 0});
+      fleet.hosts.insert(fleet.hosts.end(), static_cast<size_t>(gpus), HostSpec{GpuType(t), 1});
+    }
     const Workload workload{.name = "", .jobs = jobs};
     const testing::PlainThroughput throughput;
     const auto changes = make_constant_changes({});
@@ -149,6 +155,44 @@ TEST(Quotas, WhatIsLeftAfterFailuresIsSharedByUse) {
   for (int k = 4; k < 8; ++k) failed.hosts.push_back(HostId(k));
   bench.availability.events = {failed};
   EXPECT_THAT(bench.ends(), ElementsAre(100, 110, 200));
+}
+
+// a asks for four GPUs and has them on one type: its quota of the other is lent, and comes back at 50 s for a2.
+TEST(Quotas, AJobAsksForOneTypeNotForEach) {
+  Bench bench{.jobs = {job_of("a", "a1", 0, 4, 100), job_of("b", "b1", 0, 4, 100), job_of("b", "b2", 0, 4, 100),
+                       job_of("b", "b3", 0, 4, 100)},
+              .clusters = {{"a", {4, 4}}, {"b", {4, 4}}},
+              .borrow = true,
+              .types = 2};
+  EXPECT_THAT(bench.ends(), ElementsAre(100, 100, 100, 100));
+  EXPECT_EQ(bench.most_held["b"], 12);
+  bench.jobs.push_back(job_of("a", "a2", 50, 4, 10));
+  const Outcome outcome = bench.play();
+  EXPECT_EQ(outcome.jobs[4].finish_s, 60);
+  EXPECT_EQ(outcome.jobs[0].finish_s, 100);
+  EXPECT_EQ(outcome.jobs[1].preemptions + outcome.jobs[2].preemptions + outcome.jobs[3].preemptions, 1);
+}
+
+// As above with any mixture of types: an owner's job starts when it comes, and no type is given out twice.
+TEST(Quotas, OwnersNeverWaitOnSeveralTypes) {
+  for (const char* policy : {"fifo-backfill", "srtf"}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", policy, seed));
+      Random random(seed);
+      Bench bench{.clusters = {{"a", {3, 5}}, {"b", {5, 3}}}, .borrow = true, .policy = policy, .types = 2};
+      for (int k = 0; k < 30; ++k) {
+        bench.jobs.push_back(job_of("b", fmt::format("b{}", k), 0, static_cast<int>(random.between(1, 5)), 200));
+      }
+      double at_s = 0;
+      for (int k = 0; k < 10; ++k) {
+        at_s += static_cast<double>(random.between(31, 60));
+        bench.jobs.push_back(job_of("a", fmt::format("a{}", k), at_s, static_cast<int>(random.between(1, 5)), 30));
+      }
+      const Outcome outcome = bench.play();
+      for (size_t k = 30; k < 40; ++k) EXPECT_EQ(outcome.jobs[k].finish_s, bench.jobs[k].submit_s + 30) << k;
+      for (size_t k = 0; k < 30; ++k) EXPECT_EQ(outcome.jobs[k].end, JobEnd::kFinished) << k;
+    }
+  }
 }
 
 // The oracle of fixed quotas: each virtual cluster as a cluster of its own.

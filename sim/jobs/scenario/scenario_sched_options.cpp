@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
@@ -199,6 +201,25 @@ void check_sum(SchedContext& context, const sched::Quotas& quotas) {
   }
 }
 
+// Quotas whose name no job has: a slip, unless all of the trace's jobs of it are left out.
+std::vector<std::string> unused_quotas(const SchedContext& context, const sched::Quotas& quotas) {
+  std::set<std::string> entities;
+  for (const sched::Job& job : context.scenario.workload.jobs) entities.insert(job.entity);
+  std::vector<std::string> free;  // entities without a quota
+  for (const std::string& entity : entities) {
+    const auto own = [&](const sched::VirtualCluster& one) { return one.name == entity; };
+    if (std::none_of(quotas.clusters.begin(), quotas.clusters.end(), own)) free.push_back(entity);
+  }
+  std::vector<std::string> unused;
+  for (const sched::VirtualCluster& cluster : quotas.clusters) {
+    if (cluster.name == "*" || entities.count(cluster.name) > 0) continue;
+    const std::string near = closest(cluster.name, free);
+    unused.push_back(fmt::format("no job is of the virtual cluster \"{}\"{}", cluster.name,
+                                 near.empty() ? "" : fmt::format(": is \"{}\" meant?", near)));
+  }
+  return unused;
+}
+
 // By job the virtual cluster of its entity; those without one are a problem.
 void assign_jobs(SchedContext& context, sched::Quotas* quotas) {
   std::map<std::string, int> index;
@@ -210,6 +231,8 @@ void assign_jobs(SchedContext& context, sched::Quotas* quotas) {
     if (at == index.end()) ++without[job.entity];
     quotas->cluster_of.push_back(at == index.end() ? 0 : at->second);
   }
+  const std::vector<std::string> unused = unused_quotas(context, *quotas);
+  context.scenario.notes.insert(context.scenario.notes.end(), unused.begin(), unused.end());
   if (without.empty()) return;
   const auto most = std::max_element(without.begin(), without.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -217,7 +240,7 @@ void assign_jobs(SchedContext& context, sched::Quotas* quotas) {
       "virtual_clusters.quotas",
       fmt::format("{} of jobs without a quota, \"{}\" with {} among them",
                   counted(std::ssize(without), "entity", "entities"), most->first, counted(most->second, "job")),
-      "give each a quota, or all others together: quotas { name: \"*\" gpus: 8 }");
+      unused.empty() ? "give each a quota, or all others together: quotas { name: \"*\" gpus: 8 }" : unused.front());
 }
 
 // Quotas say how many GPUs, not which hosts: policies that name hosts cannot keep them.

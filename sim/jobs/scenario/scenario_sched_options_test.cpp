@@ -135,6 +135,17 @@ TEST_F(Quotas, AreReadByEntityAndType) {
   EXPECT_TRUE(make_policy(**loaded).ok());
 }
 
+TEST_F(Quotas, NamesThatNoJobHasAreNamed) {
+  const auto loaded = load(base_ +
+                           "virtual_clusters { quotas { name: \"bleu\" gpus: 3 } quotas { name: \"red\" gpus: 2 }"
+                           " quotas { name: \"*\" gpus: 3 } }\n");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT((*loaded)->notes, ::testing::Contains("no job is of the virtual cluster \"bleu\": is \"blue\" meant?"));
+  EXPECT_THAT(problems(base_ + "virtual_clusters { quotas { name: \"bleu\" gpus: 3 } quotas { name: \"red\" gpus: 2 }"
+                               " quotas { name: \"green\" gpus: 2 } }\n"),
+              AllOf(HasSubstr("1 entity of jobs without a quota, \"blue\""), HasSubstr("is \"blue\" meant?")));
+}
+
 TEST_F(Quotas, ProblemsAreNamed) {
   const auto expect = [&](const std::string& text, const std::string& problem, const std::string& policy = "fifo") {
     EXPECT_THAT(problems(base_ + "policy { name: \"" + policy + "\" }\nvirtual_clusters { " + text + " }\n"),
