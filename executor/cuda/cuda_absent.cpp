@@ -1,6 +1,7 @@
 // What takes the place of the CUDA back end where Scalai was built without CUDA.
 
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/step_device.h"
 #include "executor/cuda/topology.h"
 #include "executor/cuda/yardsticks.h"
 #include "ptc/base/status.h"
@@ -16,6 +17,7 @@ absl::Status absent() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> make_cuda_backend(const CudaOptions&) { return absent(); }
+absl::StatusOr<std::shared_ptr<transform::Device>> make_step_device(const StepDeviceOptions&) { return absent(); }
 absl::StatusOr<GpuReport> gpu_report() { return absent(); }
 absl::StatusOr<double> device_copy_seconds(int, int64_t, int) { return absent(); }
 absl::StatusOr<double> memcpy_2d_seconds(int, std::span<const BoxCopy>, int) { return absent(); }

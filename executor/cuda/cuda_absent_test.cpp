@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/step_device.h"
 #include "executor/cuda/topology.h"
 #include "ptc/base/status.h"
 
@@ -11,7 +12,8 @@ namespace scalai::executor::cuda {
 namespace {
 
 TEST(CudaAbsent, SaysSoAndWhatToDo) {
-  for (const absl::Status& status : {make_cuda_backend({}).status(), gpu_report().status()}) {
+  for (const absl::Status& status :
+       {make_cuda_backend({}).status(), make_step_device({}).status(), gpu_report().status()}) {
     EXPECT_EQ(exit_code_of(status), 4);
     EXPECT_THAT(message_of(status), testing::HasSubstr("built without CUDA"));
     EXPECT_THAT(message_of(status), testing::HasSubstr("--backend=host"));

@@ -20,6 +20,7 @@
 #include "executor/cuda/runtime.h"
 #include "executor/cuda/stage_plan.h"
 #include "executor/cuda/staged_copies.h"
+#include "executor/cuda/step_device.h"
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
@@ -64,6 +65,8 @@ struct Gpu {
   int multiprocessors = 1;
   std::vector<int> reaches;  // other GPUs of this worker whose memory its kernels reach
   LanePool lanes;
+  std::mutex steps_mutex;                    // of `steps`
+  std::shared_ptr<transform::Device> steps;  // made when somebody wants it
 };
 
 // What the back end and all that came out of it share: it lives as long as the last of them.
@@ -222,6 +225,16 @@ class CudaBackend final : public Backend {
         std::unique_ptr<ChunkSource> chunks,
         make_cuda_chunks(gpu, reached_by, world_->addresses, std::min(options.capacity, options.limit)));
     return ChunkedMemory::create(std::move(chunks), options);
+  }
+  absl::StatusOr<std::shared_ptr<transform::Device>> steps_at(const std::byte* address) override {
+    const int gpu = world_->addresses->gpu_of(address);
+    if (gpu == AddressMap::kHost) return nullptr;
+    Gpu& there = *world_->gpus[static_cast<size_t>(gpu)];
+    const std::lock_guard lock(there.steps_mutex);
+    if (there.steps == nullptr) {
+      SCALAI_ASSIGN_OR_RETURN(there.steps, make_step_device({.gpu = gpu, .addresses = world_->addresses}));
+    }
+    return there.steps;
   }
   bool in_host_memory() const override { return false; }
   int gpu_of_device(int device) const override {

@@ -25,6 +25,10 @@
 #include "executor/state/segment.h"
 #include "executor/state/view.h"
 
+namespace scalai::transform {
+class Device;  // ptc/transform/device.h
+}
+
 namespace scalai::executor {
 
 // `part` lies in both boxes; the types are convertible (CHECK, as in executor/state/copy.h).
@@ -95,6 +99,10 @@ class Backend {
   virtual absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) = 0;
   // box_digest (executor/state/digest.h) of each box.
   virtual absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) = 0;
+
+  // What computes steps on the way to this address: the GPU that it lies on, from whose chunks copy() takes what they give.
+  // Null: an address in host memory, where the host computes them. ResourceExhausted: no room for chunks.
+  virtual absl::StatusOr<std::shared_ptr<transform::Device>> steps_at(const std::byte* /*address*/) { return nullptr; }
 
   // Whether this process reads and writes memory_of_device() by plain loads and stores.
   virtual bool in_host_memory() const = 0;

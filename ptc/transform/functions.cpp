@@ -7,6 +7,7 @@
 #include "ptc/base/status.h"
 #include "ptc/tensor/convert.h"
 #include "ptc/transform/internal/functions.h"
+#include "ptc/transform/step_core.h"
 
 namespace scalai::transform::internal {
 namespace {
@@ -14,17 +15,11 @@ namespace {
 using Output = Function::Output;
 using Part = Function::Part;
 
-constexpr double kMostCode = 127;  // of I8; −128 is not used, so that codes are symmetric
-
-// One factor a row: what a code of 1 stands for. Rows of zeros have 1. One of few bits, as those of the least numbers, is not
-// rounded down: the largest element would have no code.
+// The largest magnitude gives the factor.
 float factor_of(std::span<const double> row) {
   double largest = 0;
   for (const double value : row) largest = std::max(largest, std::abs(value));
-  if (largest / kMostCode > double{std::numeric_limits<float>::max()}) return std::numeric_limits<float>::infinity();
-  auto factor = static_cast<float>(largest / kMostCode);
-  if (largest > (kMostCode + 0.5) * double{factor}) factor = std::nextafter(factor, std::numeric_limits<float>::max());
-  return largest > 0 ? factor : 1.0F;
+  return core::factor_of(largest);
 }
 
 absl::Status quantise(const Part& part) {
@@ -48,8 +43,7 @@ absl::Status quantise(const Part& part) {
       continue;
     }
     for (size_t i = 0; i < columns; ++i) {
-      const double code = std::clamp(std::nearbyint(these[i] / double{factor}), -kMostCode, kMostCode);
-      part.out[row * columns + i] = static_cast<std::byte>(static_cast<int8_t>(code));
+      part.out[row * columns + i] = static_cast<std::byte>(core::code_of(these[i], factor));
     }
   }
   return absl::OkStatus();
@@ -85,7 +79,8 @@ Function cast(DType dtype) {
               [dtype](const Part& part) {
                 tensor::convert(part.tensor->dtype, dtype, part.box.volume(), part.in.data(), part.out.data());
                 return absl::OkStatus();
-              }};
+              },
+          .built_in = BuiltIn{.what = BuiltIn::What::kCast}};
 }
 
 Function scale(double factor) {
@@ -99,10 +94,11 @@ Function scale(double factor) {
           .run =
               [factor](const Part& part) {
                 std::vector<double> values = as_f64(part.tensor->dtype, part.in);
-                for (double& value : values) value *= factor;
+                for (double& value : values) value = core::times(value, factor);
                 from_f64(values, part.tensor->dtype, part.out);
                 return absl::OkStatus();
-              }};
+              },
+          .built_in = BuiltIn{.what = BuiltIn::What::kScale, .factor = factor}};
 }
 
 Function quantise_rows() {
@@ -114,7 +110,8 @@ Function quantise_rows() {
             if (shape.rank() < 2) return invalid(fmt::format("has the shape {}, which has no rows", shape.str()));
             return std::vector<Output>{{"", DType::kI8}, {"_scale", DType::kF32, true}};
           },
-          .run = quantise};
+          .run = quantise,
+          .built_in = BuiltIn{.what = BuiltIn::What::kQuantise}};
 }
 
 }  // namespace scalai::transform::internal

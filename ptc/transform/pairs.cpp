@@ -11,6 +11,8 @@
 #include "ptc/base/utf8.h"
 #include "ptc/tensor/box_chunks.h"
 #include "ptc/transform/internal/functions.h"
+#include "ptc/transform/internal/on_device.h"
+#include "ptc/transform/step_core.h"
 
 namespace scalai::transform::internal {
 namespace {
@@ -35,11 +37,7 @@ absl::StatusOr<std::vector<double>> read_f64(const Tensor& tensor, const Box& bo
   return as_f64(tensor.dtype, bytes);
 }
 
-// A part of a tensor with its pair.
-struct Delta {
-  MatrixPart part;
-  TensorPtr a, b;
-  double factor = 1;
+struct Delta : LowRankPair {
   int64_t rank() const { return a->shape[0]; }
 
   // values += factor · B A, for the elements of `box`, dense over `values_box`. Reads the rows of B and the columns of A
@@ -68,9 +66,9 @@ struct Delta {
     visit(box, values_box, [&](size_t at, int64_t row, int64_t column) {
       const double* const b_row = b_rows.data() + (row - first_row) * rank();
       const double* const a_column = a_columns.data() + (column - first_column) * rank();
-      double sum = 0;
-      for (int64_t k = 0; k < rank(); ++k) sum += b_row[k] * a_column[k];
-      values[at] += factor * sum;
+      const double sum = core::dot(
+          rank(), [&](int64_t k) { return b_row[k]; }, [&](int64_t k) { return a_column[k]; });
+      values[at] = core::plus(values[at], core::times(factor, sum));
     });
     return absl::OkStatus();
   }
@@ -132,15 +130,16 @@ Tensor average_of(std::vector<TensorPtr> all, const std::string& made) {
   out.scratch_bytes = 0;
   for (const TensorPtr& one : all) out.scratch_bytes = std::max(out.scratch_bytes, one->scratch_bytes);
   out.scratch_bytes += 3 * kElements * int64_t{sizeof(double)};
+  out.on_device = average_on_device(all);
   out.read = [all = std::move(all), dtype = out.dtype](const Box& box, std::span<std::byte> dst, const Origin& origin) {
     return tensor::for_each_chunk(box, kElements, [&](const Box& part) {
       std::vector<double> sum(static_cast<size_t>(part.volume()));
       for (const TensorPtr& one : all) {
         SCALAI_ASSIGN_OR_RETURN(const std::vector<double> values,
                                 read_f64(*one, part, one == all.front() ? origin : Origin()));
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] = core::plus(sum[i], values[i]);
       }
-      for (double& value : sum) value /= static_cast<double>(all.size());
+      for (double& value : sum) value = core::over(value, static_cast<double>(all.size()));
       const std::span<std::byte> out_bytes = dst.first(sum.size() * static_cast<size_t>(tensor::size_of(dtype)));
       from_f64(sum, dtype, out_bytes);
       dst = dst.subspan(out_bytes.size());
@@ -218,7 +217,7 @@ Tensor Pairs::merged(const Tensor& tensor) {
                                       part.columns));
       continue;
     }
-    deltas.push_back({part, pair.a, pair.b, factor_of(pair)});
+    deltas.push_back({{part, pair.a, pair.b, factor_of(pair)}});
   }
   const int64_t most = chunk_of(deltas);
   for (const Delta& delta : deltas)
@@ -227,6 +226,7 @@ Tensor Pairs::merged(const Tensor& tensor) {
   out.made += fmt::format("lora({},{});", adapter_.identity, deltas.empty() ? 0 : deltas.front().factor);
   out.scratch_bytes += scratch;
   const auto in = std::make_shared<const Tensor>(tensor);
+  out.on_device = merge_on_device(in, {deltas.begin(), deltas.end()});
   out.read = [in, most, deltas = std::move(deltas)](const Box& box, std::span<std::byte> dst, const Origin& origin) {
     return tensor::for_each_chunk(box, most, [&](const Box& chunk) {
       SCALAI_ASSIGN_OR_RETURN(std::vector<double> values, read_f64(*in, chunk, origin));

@@ -14,6 +14,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/tensor/box_chunks.h"
 #include "ptc/transform/internal/functions.h"
+#include "ptc/transform/internal/on_device.h"
 #include "ptc/transform/internal/pairs.h"
 
 namespace scalai::transform {
@@ -95,6 +96,7 @@ Tensor output_of(const TensorPtr& in, const FunctionPtr& function, const Functio
   const int64_t columns = in->shape.rank() == 0 ? 1 : in->shape[in->shape.rank() - 1];
   const int64_t elements = function->split == Split::kRows ? std::max(columns, kElements) : kElements;
   out.scratch_bytes = in->scratch_bytes + 3 * elements * int64_t{sizeof(double)};
+  out.on_device = internal::function_on_device(in, *function, output);
   if (function->split == Split::kRows) {
     out.read = [in, function, output, number](const Box& box, std::span<std::byte> dst, const Origin& origin) {
       return read_rows(*in, *function, output, number, box, dst, origin);

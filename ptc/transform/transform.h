@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,18 +51,22 @@ struct MatrixPart {
   tensor::Piece piece;
 };
 
+class Device;  // device.h
+struct OnDevice;
+
 struct Tensor {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
   bool usual = true;  // taken by steps that name no tensors
   ReadBox read;
-  std::vector<MatrixPart> parts{};  // empty: the tensor is known by its own name
-  std::string made{};               // the steps that made it, as text; empty: it is as it was
-  int64_t scratch_bytes = 0;        // bound of what one call of `read` allocates
-  std::string origin{};             // the tensor that the steps began with; empty: this one
-  int dropped_dims = 0;             // so many of the origin's last dimensions it has not
-  int whole_dims = 0;               // so many of them are read in whole, those among them
+  std::vector<MatrixPart> parts{};              // empty: the tensor is known by its own name
+  std::string made{};                           // the steps that made it, as text; empty: it is as it was
+  int64_t scratch_bytes = 0;                    // bound of what one call of `read` allocates
+  std::string origin{};                         // the tensor that the steps began with; empty: this one
+  int dropped_dims = 0;                         // so many of the origin's last dimensions it has not
+  int whole_dims = 0;                           // so many of them are read in whole, those among them
+  std::shared_ptr<const OnDevice> on_device{};  // how a device makes it in place of `read`; null: it does not
 };
 
 // What a box of the tensor is made of, in its origin.
@@ -72,6 +77,13 @@ Box box_of_origin(const Tensor& tensor, const Box& in_origin);
 bool is_only_cast(const Tensor& tensor);
 
 enum class Split { kElements, kRows, kPair, kReplicas };
+
+// What a device needs to know of a function to compute it (device.h).
+struct BuiltIn {
+  enum class What : uint8_t { kCast, kScale, kQuantise };
+  What what = What::kCast;
+  double factor = 1;  // of kScale
+};
 
 // A function of one tensor, kElements or kRows: built in, or a user's.
 struct Function {
@@ -97,6 +109,7 @@ struct Function {
     std::span<std::byte> out;
   };
   std::function<absl::Status(const Part& part)> run;
+  std::optional<BuiltIn> built_in{};  // absent: a user's
 };
 
 // The mean of the tensor and of those of the same name in other states; of a name that one lacks, an error.

@@ -31,7 +31,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"executor/secret", {"ptc/base"}},
       {"executor/state", {"ptc/tensor"}},
       {"executor/device", {"executor/state"}},
-      {"executor/cuda", {"executor/device"}},
+      {"executor/cuda", {"executor/device", "ptc/transform"}},
       {"executor/nccl", {"ptc/base"}},
       {"executor/exchange", {"executor/device", "executor/nccl"}, {"executor/cuda"}},
       {"executor/transport", {"executor/secret"}, {"executor/state"}},

@@ -15,13 +15,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "executor/cuda/kernels/cast_core.h"
-#include "executor/cuda/kernels/content_core.h"
-#include "executor/cuda/kernels/copy_core.h"
-#include "executor/cuda/kernels/digest_core.h"
-#include "executor/cuda/kernels/kernels.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
@@ -421,60 +417,16 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void
   return cudaSuccess;
 }
 
-// --- kernels: their cores, block by block and thread by thread -------------------------------------------------------
+// --- kernels ---------------------------------------------------------------------------------------------------------
 
-namespace scalai::executor::kernels {
-namespace {
-constexpr uint32_t kFakeThreads = 32;
-
-void check_reached(int gpu, const CopyPiece& piece) {
-  SCALAI_CHECK((piece.src == nullptr || machine().reaches(gpu, piece.src)) && machine().reaches(gpu, piece.dst));
-}
-void check_reached(int gpu, const CastPiece& piece) {
-  SCALAI_CHECK(machine().reaches(gpu, piece.src) && machine().reaches(gpu, piece.dst));
-}
-void check_reached(int gpu, const ContentPiece& piece) { SCALAI_CHECK(machine().reaches(gpu, piece.data)); }
-void check_reached(int gpu, const DigestPiece& piece) { SCALAI_CHECK(machine().reaches(gpu, piece.src)); }
-
-template <class Piece, class Core>
-cudaError_t launch(const Work<Piece>& work, uint32_t blocks, cudaStream_t stream, Core core) {
-  if (work.tiles == 0) return cudaSuccess;
+void scalai::executor::cuda::put_fake_kernel(void* stream, const void* descriptors, std::function<void()> happen) {
   const Lock lock(machine().mutex);
   const int gpu = reinterpret_cast<FakeStream*>(stream)->gpu;
   SCALAI_CHECK(current == gpu, "the current GPU is not the stream's");
-  SCALAI_CHECK(machine().find(work.pieces)->gpu == gpu);
-  SCALAI_CHECK(reinterpret_cast<uintptr_t>(work.pieces) % 16 == 0, "descriptors are loaded 16 bytes at a time");
-  machine().put(stream, {{}, [=] {
-                           for (uint32_t i = 0; i < work.count; ++i) check_reached(gpu, work.pieces[i]);
-                           for (uint32_t block = 0; block < blocks; ++block) {
-                             for (uint32_t thread = 0; thread < kFakeThreads; ++thread) {
-                               core(work, block, blocks, thread, kFakeThreads);
-                             }
-                           }
-                         }});
-  return cudaSuccess;
+  SCALAI_CHECK(descriptors == nullptr || machine().find(descriptors)->gpu == gpu);
+  machine().put(stream, {{}, std::move(happen)});
 }
-}  // namespace
-
-cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream, copy_tiles);
+bool scalai::executor::cuda::fake_reaches(void* stream, const void* address) {
+  const Lock lock(machine().mutex);
+  return machine().reaches(reinterpret_cast<FakeStream*>(stream)->gpu, address);
 }
-cudaError_t launch_shift(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream, shift_tiles);
-}
-cudaError_t launch_cast(const Work<CastPiece>& work, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream, cast_tiles);
-}
-cudaError_t launch_fill(const Work<ContentPiece>& work, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream, fill_tiles);
-}
-cudaError_t launch_check(const Work<ContentPiece>& work, CheckResult* results, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream,
-                [results](const Work<ContentPiece>& all, auto... where) { check_tiles(all, results, where...); });
-}
-cudaError_t launch_digest(const Work<DigestPiece>& work, uint64_t* sums, uint32_t blocks, cudaStream_t stream) {
-  return launch(work, blocks, stream,
-                [sums](const Work<DigestPiece>& all, auto... where) { digest_tiles(all, sums, where...); });
-}
-
-}  // namespace scalai::executor::kernels

@@ -7,6 +7,8 @@
 // waits for, and when somebody waits for it at the latest. When is drawn at random, from one seed: a missing wait is a
 // wrong byte sooner or later. Work that touches memory its GPU does not reach, and copies of pageable memory, are a CHECK.
 
+#include <functional>
+
 namespace scalai::executor::cuda {
 
 // From now on waiting for work of this GPU says that a kernel has touched a wrong address; −1: all is well again.
@@ -22,5 +24,10 @@ struct FakeChunks {
   int on_host = 0;
 };
 FakeChunks fake_chunks();
+
+// For the launchers: a kernel in a stream, whose GPU is current and has the descriptors, if there are some; and whether that
+// GPU reaches an address.
+void put_fake_kernel(void* stream, const void* descriptors, std::function<void()> happen);
+bool fake_reaches(void* stream, const void* address);
 
 }  // namespace scalai::executor::cuda
