@@ -231,6 +231,34 @@ check_same_plans() {
   fi
 }
 
+# A checkpoint of random bits, one tensor of 16 Mi elements of all kinds.
+write_checkpoint() { # FILE
+  local header='{"w":{"dtype":"BF16","shape":[4096,4096],"data_offsets":[0,33554432]}}'
+  while ((${#header} % 8)); do header+=' '; done
+  { printf '%b' "\\x$(printf '%02x' ${#header})\\0\\0\\0\\0\\0\\0\\0$header"
+    head -c 33554432 /dev/urandom; } >"$1"
+}
+
+# Steps on the way give the same bytes on a GPU and on the host.
+check_transforms() {
+  local where file=$OUT/random.safetensors
+  local steps=(--to=logical '--transform=scale(0.3)' '--transform=cast(fp32)' "--transform=average($file)")
+  write_checkpoint "$file"
+  for where in host cuda; do
+    rm -rf "${OUT:?}/transformed-$where"
+    check "transform-$where" 300 "$BIN/scalai" checkpoint reshard "$file" "$OUT/transformed-$where" --names=logical \
+      --backend="$where" "${steps[@]}"
+  done
+  if [[ -d "$OUT/transformed-host" && -d "$OUT/transformed-cuda" ]]; then
+    if cmp -s "$OUT"/transformed-{host,cuda}/model.safetensors; then
+      record same-transforms passed 0.0 "64 MiB are equal"
+    else
+      record same-transforms FAILED 0.0 "the tensors in transformed-host and transformed-cuda differ"
+    fi
+  fi
+  rm -rf "$file" "${OUT:?}"/transformed-{host,cuda}
+}
+
 check_cpu() {
   check starts 60 "$BIN/scalai-exec" --version
   check plans 60 "$BIN/scalai" plan --model=gpt3-xl --from=tp4,pp2,dp2 --to=tp4,pp3 --check
@@ -253,6 +281,7 @@ check_gpu() {
   if ((!QUICK)); then check_sanitizers; fi
   scenario scenario-cuda --backend=cuda --devices-per-gpu=8
   check_same_plans
+  check_transforms
   if ((!QUICK)); then check bench-cuda 1800 "$BIN/scalai" exec bench --backend=cuda "${nccl[@]}"; fi
 }
 

@@ -102,6 +102,26 @@ TEST_F(ReshardCommand, StepsChangeTensorsOnTheWay) {
   EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/d --to=hf --transform='average({}/a)' --dry-run").code, 0);
 }
 
+// The same bytes by a GPU; where there is none, the reason and no trace.
+TEST_F(ReshardCommand, StepsAreComputedOnAGpuIfThereIsOne) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 1, /*finite=*/true);
+  const std::string steps = " --to=logical --transform='scale(0.3)' --transform='quantise(i8)'";
+  const Outcome on_gpu = scalai("checkpoint reshard {}/hf {}/gpu --backend=cuda --verify" + steps);
+  if (on_gpu.code == 0) {
+    EXPECT_THAT(on_gpu.out, HasSubstr(" by GPU 0, "));
+    EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/host" + steps).code, 0);
+    EXPECT_TRUE(text_of(path("gpu/model.safetensors")) == text_of(path("host/model.safetensors")));
+  } else {
+    EXPECT_EQ(on_gpu.code, 4);
+    EXPECT_THAT(on_gpu.err, HasSubstr("--backend=cuda: "));
+    EXPECT_FALSE(std::filesystem::exists(path("gpu")));
+    EXPECT_FALSE(std::filesystem::exists(path("gpu.partial")));
+  }
+  const Outcome nothing = scalai("checkpoint reshard {}/hf {}/a --to=logical --backend=cuda");
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("--backend=cuda computes the steps of --transform, and there are none"));
+}
+
 TEST_F(ReshardCommand, StepsThatFitNothingLeaveNoTrace) {
   write_hugging_face(path("hf"), llama_config(8, 2));
   const Outcome wrong = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='cast(i8)' --transform=half");

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/step_device_option.h"
 #include "apps/common/output.h"
 #include "apps/common/transform_option.h"
 #include "ptc/base/progress.h"
@@ -302,6 +303,8 @@ std::vector<std::string> problems_of(const Arguments& arguments) {
   }
   if (const auto steps = parse_transforms(arguments.texts("transform")); !steps.ok())
     problems.push_back(message_of(steps.status()));
+  if (arguments.text("backend") == "cuda" && arguments.texts("transform").empty())
+    problems.emplace_back("--backend=cuda computes the steps of --transform, and there are none");
   return problems;
 }
 
@@ -346,6 +349,7 @@ int reshard(const Arguments& arguments) {
   if (!open.ok()) return report_error(open.status());
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
+  if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
     open->drop_optimizer = !spec->optimizer;
@@ -396,6 +400,7 @@ std::vector<OptionSpec> reshard_options() {
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),
       transform_option(),
+      step_backend_option(),
       choice_option("kv", "HOW",
                     "Heads of keys and values where tp is above their number: cut within heads, as Megatron's ranks "
                     "are, or replicated, so that each rank has whole ones.",

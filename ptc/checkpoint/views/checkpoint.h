@@ -53,6 +53,7 @@ struct OpenOptions {
       false;  // where they are replicated: masters and moments, of which copies are no state, are left out
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
   std::vector<transform::Step> transforms;           // applied in order while state is read; after `dtypes`
+  std::shared_ptr<transform::Device> device;         // computes the steps' chunks; null: the host does
   SourceOpener opener;                               // opens the files; absent: local files
 };
 

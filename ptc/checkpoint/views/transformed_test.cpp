@@ -7,6 +7,7 @@
 #include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 #include "ptc/checkpoint/views/view.h"
 #include "ptc/tensor/convert.h"
+#include "ptc/transform/testing/looping_device.h"
 #include "ptc/transform/testing/memory_state.h"
 
 namespace scalai::checkpoint::internal {
@@ -213,6 +214,26 @@ TEST_F(TransformedTest, AdaptersAreMergedUnderHuggingFacesNames) {
   write_text(path("adapter/adapter_config.json"), R"({"lora_alpha": 6, "use_dora": true})");
   EXPECT_THAT(refusal({"lora(" + path("adapter") + ")"}),
               HasSubstr("adapter_config.json: /use_dora: adapters with it are not merged here"));
+}
+
+// The same bytes, whoever computes; what stays on the host is said.
+TEST_F(TransformedTest, DevicesComputeSteps) {
+  for (const std::vector<std::string>& steps :
+       {std::vector<std::string>{"cast(fp32)", "scale(0.3)"}, {"average(" + path("hf") + ")", "quantise(i8)"}}) {
+    OpenOptions options = with(steps);
+    const auto host = open("hf", options);
+    const auto device = std::make_shared<transform::LoopingDevice>(int64_t{64} << 10);
+    options.device = device;
+    const auto there = open("hf", options);
+    for (const LogicalState& state : host->tensors())
+      EXPECT_EQ(values_of(*there, state.name), values_of(*host, state.name)) << state.name;
+    EXPECT_GT(device->lent, 10);
+    EXPECT_EQ(there->identity(), host->identity()) << "a run goes on with either";
+    EXPECT_GT(there->thread_bytes(), host->thread_bytes());
+    EXPECT_THAT(there->info().notes, Contains(AllOf(HasSubstr("transformed: "), HasSubstr(" by a loop"))));
+    options.device = std::make_shared<transform::LoopingDevice>(512);
+    EXPECT_THAT(open("hf", options)->info().notes, Contains(HasSubstr("computed on the host: ")));
+  }
 }
 
 TEST_F(TransformedTest, MemoryOfStepsIsPlanned) {

@@ -12,6 +12,7 @@
 #include "ptc/checkpoint/views/internal/converted.h"
 #include "ptc/checkpoint/views/transforms.h"
 #include "ptc/tensor/convert.h"
+#include "ptc/transform/device.h"
 #include "ptc/transform/transform.h"
 
 namespace scalai::checkpoint::internal {
@@ -132,6 +133,8 @@ absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpo
   std::vector<Tensor>& tensors = result.tensors;
   opened.info.transforms = result.digest;
   opened.info.stale_masters = stale(options.transforms, tensors);
+  std::vector<std::string> stayed;
+  if (options.device != nullptr) stayed = transform::compute_on(options.device, tensors);
   const std::vector<LogicalState> before = std::move(opened.states);
   opened.states.clear();
   TransformedStates taken{.others = std::move(result.others), .bytes = base->memory_bytes()};
@@ -157,7 +160,9 @@ absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpo
     made.tensors.push_back(std::move(stored));
   }
   take_out(changed, opened);
-  opened.info.notes.push_back(fmt::format("transformed: {}", counted(std::ssize(changed), "tensor")));
+  opened.info.notes.push_back(fmt::format("transformed: {}{}", counted(std::ssize(changed), "tensor"),
+                                          options.device == nullptr ? "" : " by " + options.device->name()));
+  opened.info.notes.insert(opened.info.notes.end(), stayed.begin(), stayed.end());
   opened.files.push_back(std::move(made));
   say_dtype(before, opened);
   return taken;
