@@ -9,6 +9,7 @@
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "executor/sync/testing/sync_fixture.h"
+#include "executor/worker/testing/stepping_backend.h"
 #include "ptc/base/random.h"
 #include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/collection/collection_file.h"
@@ -195,6 +196,9 @@ TEST_F(SyncTransformTest, AnyLayoutHasWhatWholeTensorsGive) {
                         "cast(bf16, tensors=layers.*.up.weight)",
                         "quantise(i8, tensors=layers.*.down.weight)",
                         "cast(fp16, tensors=embedding.weight)"};
+    const auto device = std::make_shared<transform::LoopingDevice>(int64_t{16} << 10);
+    const bool on_device = seed % 2 == 0;
+    if (on_device) setup.backend = [device] { return std::make_shared<SteppingBackend>(device); };
     begin(from, weights(grid(to)), setup);
     bool failed = false;
     for (const int64_t step : {2, 3, 4}) {
@@ -238,6 +242,7 @@ TEST_F(SyncTransformTest, AnyLayoutHasWhatWholeTensorsGive) {
       expect_equal(received(), wanted);
     }
     EXPECT_EQ(failed, dies && receivers_->deaths() > 0);
+    EXPECT_EQ(device->lent > 0, on_device);
     end();
   }
 }

@@ -6,11 +6,13 @@
 #include <map>
 #include <numeric>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/views/transforms.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/tensor/box_chunks.h"
+#include "ptc/transform/device.h"
 
 namespace scalai::executor {
 namespace {
@@ -90,6 +92,12 @@ absl::Status ForeignTensors::read(Backend& backend, const Location& device, Tens
   const transform::Origin origin = [&](const Box& wanted, std::span<std::byte> into) {
     return read_origin(device, made.origin, wanted, into, part);
   };
+  if (const auto steps = steps_at(backend, made.tensor, dst.data); steps != nullptr) {
+    return transform::make_on(*steps, made.tensor, box, origin, [&](const Box& chunk, const std::byte* there) {
+      const BoxCopy unpack{chunk, {chunk, made.tensor.dtype, there}, dst};
+      return backend.copy({&unpack, 1});
+    });
+  }
   std::vector<std::byte> bytes;
   return tensor::for_each_chunk(box, chunk_elements(made.tensor, box), [&](const Box& chunk) {
     bytes.resize(static_cast<size_t>(packed_bytes(chunk, made.tensor.dtype)));
@@ -97,6 +105,21 @@ absl::Status ForeignTensors::read(Backend& backend, const Location& device, Tens
     const BoxCopy unpack{chunk, {chunk, made.tensor.dtype, bytes.data()}, dst};
     return backend.copy({&unpack, 1});
   });
+}
+
+std::shared_ptr<transform::Device> ForeignTensors::steps_at(Backend& backend, const transform::Tensor& tensor,
+                                                            const std::byte* address) const {
+  const auto steps = backend.steps_at(address);
+  absl::Status why = steps.status();
+  if (steps.ok()) {
+    if (*steps == nullptr) return nullptr;
+    why = transform::check_fits(tensor, (*steps)->chunk_bytes());
+    if (why.ok()) return *steps;
+  }
+  std::call_once(*warned_, [&] {
+    say("worker: warning: --transform: tensor \"{}\" is made by the host: {}\n", tensor.name, message_of(why));
+  });
+  return nullptr;
 }
 
 // Of the device that the plan says, then of those after it: its neighbours have the other parts of a row.

@@ -1,11 +1,14 @@
 #pragma once
 // ForeignTensors: what steps (ptc/transform) make of another run's tensors while receivers read them. A box of a result is
 // made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where that has not all of it, as
-// where a row lies on several devices. Chunk by chunk, in the host's memory.
+// where a row lies on several devices. Chunk by chunk: in the host's memory, or, if the result goes to a GPU, there: what is
+// read goes up, steps are computed, and what they give is copied to its place.
 //
 // Immutable; any thread.
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,7 +33,8 @@ class ForeignTensors {
   bool is_made(TensorId tensor) const { return !made_.empty() && made_[static_cast<size_t>(tensor.value)].has_value(); }
   // Reads from a device of the run, which has all of the box or nothing.
   using ReadPart = std::function<absl::Status(const Location& device, const Box& part, const Target& dst)>;
-  // Makes a box of one of these. `device` is asked first. Errors: of `part` and of steps; NotFound (no device has it).
+  // Makes a box of one of these. `device` is asked first. What a GPU has no room for is made by the host, with a warning.
+  // Errors: of `part` and of steps; NotFound (no device has it); of the GPU.
   absl::Status read(Backend& backend, const Location& device, TensorId tensor, const Box& box, const Target& dst,
                     const ReadPart& part) const;
 
@@ -42,8 +46,13 @@ class ForeignTensors {
   absl::Status read_origin(const Location& device, TensorId origin, const Box& box, std::span<std::byte> dst,
                            const ReadPart& part) const;
 
+  // Null, with a warning for the first tensor: by the host.
+  std::shared_ptr<transform::Device> steps_at(Backend& backend, const transform::Tensor& tensor,
+                                              const std::byte* address) const;
+
   collection::Collection side_;
   std::vector<std::optional<Made>> made_;  // by tensor of the plan; empty: no steps
+  std::shared_ptr<std::once_flag> warned_ = std::make_shared<std::once_flag>();
 };
 
 }  // namespace scalai::executor

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <limits>
+#include <utility>
 
+#include "executor/worker/testing/stepping_backend.h"
 #include "ptc/checkpoint/views/transforms.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
@@ -71,6 +74,32 @@ TEST(ForeignTensorsTest, RowsComeFromWhoeverHasTheirParts) {
   EXPECT_EQ(run.asked, (std::vector<int>{2, 3, 1}));
   run.lost = {1, 3};
   EXPECT_TRUE(absl::IsUnavailable(run.read(tensors, 2, first).status()));
+}
+
+TEST(ForeignTensorsTest, StepsAreComputedWhereTheResultGoes) {
+  SplitRun run;
+  auto stepping = std::make_unique<SteppingBackend>(std::make_shared<transform::LoopingDevice>(8192));
+  SteppingBackend& backend = *stepping;
+  run.backend = std::move(stepping);
+  const ForeignTensors tensors = ForeignTensors::make(run.message, run.planned).value();
+  const Box all({0, 0}, {3, 4}), part({0, 2}, {1, 3});
+  const std::vector<int8_t> codes = run.read(tensors, 0, all).value();
+  EXPECT_EQ(backend.device->lent, 1);
+  EXPECT_EQ(run.read(tensors, 2, part).value(), std::vector<int8_t>{-76});
+  EXPECT_EQ(backend.device->lent, 2);
+  run.lost = {1, 3};
+  EXPECT_TRUE(absl::IsUnavailable(run.read(tensors, 2, all).status()));
+  run.lost = {};
+  const float five = std::exchange(run.values[5], std::numeric_limits<float>::infinity());
+  EXPECT_THAT(std::string(run.read(tensors, 2, all).status().message()), HasSubstr("not finite"));
+  run.values[5] = five;
+  backend.full = true;  // the host makes the same, as it does where nothing fits
+  EXPECT_EQ(run.read(tensors, 0, all).value(), codes);
+  EXPECT_EQ(backend.device->lent, 4);
+  backend.full = false;
+  backend.device = std::make_shared<transform::LoopingDevice>(512);
+  EXPECT_EQ(run.read(tensors, 0, all).value(), codes);
+  EXPECT_EQ(backend.device->lent, 0);
 }
 
 TEST(ForeignTensorsTest, RefusesWhatThePlanIsNotFor) {

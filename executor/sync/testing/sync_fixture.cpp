@@ -41,6 +41,7 @@ void SyncTest::begin(Collection from, Collection to, Setup setup) {
                                     .first_host = kHosts,
                                     .deaths = std::move(setup.deaths),
                                     .network = setup.network,
+                                    .backend = setup.backend,
                                     .loopback = &trainers_->loopback()});
   crew_.emplace(cluster_, receivers_->controller(), receivers_->crew_options());
   ASSERT_TRUE(crew_->start().ok());

@@ -56,6 +56,7 @@ class SyncTest : public ::testing::Test {
     int64_t digest_bytes = 64;
     std::vector<std::string> transforms{};
     std::optional<tensor::DType> dtype{};
+    std::function<std::shared_ptr<Backend>()> backend{};  // of each receiver; without it devices in the host's memory
   };
   void begin(Collection from, Collection to, Setup setup);
   void train(int64_t step, std::set<HostId> hosts);
