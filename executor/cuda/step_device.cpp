@@ -99,6 +99,7 @@ class StepDevice final : public transform::Device {
 
   std::string name() const override { return name_; }
   int64_t chunk_bytes() const override { return options_.chunk_bytes; }
+  int64_t host_bytes() const override { return 2 * options_.pairs * options_.chunk_bytes; }
   absl::StatusOr<std::unique_ptr<ChunkPair>> lend() override {
     SCALAI_ASSIGN_OR_RETURN(Chunks chunks, take());
     return std::make_unique<Lent>(*this, std::move(chunks));

@@ -148,7 +148,6 @@ std::vector<std::string> compute_on(const std::shared_ptr<Device>& device, std::
       if (some.count++ == 0) some.first = tensor.name;
       continue;
     }
-    tensor.scratch_bytes += 2 * device->chunk_bytes();
     tensor.read = [device, host = tensor](const Box& box, std::span<std::byte> dst, const Origin& origin) {
       return read_on(*device, host, box, dst, origin);
     };

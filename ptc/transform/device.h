@@ -55,6 +55,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string name() const = 0;     // "GPU 0, NVIDIA H200"
   virtual int64_t chunk_bytes() const = 0;  // of either kind of memory
+  virtual int64_t host_bytes() const = 0;   // most host memory that all chunks together take
   // Waits until a pair is free; a thread that has one does not ask for another. Errors: no memory, a GPU that is lost.
   virtual absl::StatusOr<std::unique_ptr<ChunkPair>> lend() = 0;
 };
@@ -84,8 +85,8 @@ absl::Status check_fits(const Tensor& tensor, int64_t chunk_bytes);
 using TakePart = std::function<absl::Status(const Box& part, const std::byte* on_device)>;
 absl::Status make_on(Device& device, const Tensor& tensor, const Box& box, const Origin& origin, const TakePart& take);
 
-// Reads of tensors with steps compute on the device from now on, which lives as long as they do. Returns why some stay on
-// the host, a line each.
+// Reads of tensors with steps compute on the device from now on, which lives as long as they do. They take the device's memory
+// beside their scratch_bytes. Returns why some stay on the host, a line each.
 std::vector<std::string> compute_on(const std::shared_ptr<Device>& device, std::span<Tensor> tensors);
 
 }  // namespace scalai::transform

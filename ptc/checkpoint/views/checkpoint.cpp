@@ -167,6 +167,7 @@ absl::Status Checkpoint::State::transform(const OpenOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(internal::TransformedStates taken, internal::transform_states(base, options, opened));
   memory_bytes += taken.bytes;
   thread_bytes = taken.thread_bytes;
+  shared_bytes = taken.shared_bytes;
   others = std::move(taken.others);
   return absl::OkStatus();
 }
@@ -240,6 +241,7 @@ std::string Checkpoint::sampled_content() const {
 }
 int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
 int64_t Checkpoint::thread_bytes() const { return state_->thread_bytes; }
+int64_t Checkpoint::shared_bytes() const { return state_->shared_bytes; }
 absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
   return state_->opened.opener ? state_->opened.opener(location_in(info().path, name))
                                : open_file_source(info().path + "/" + name);

@@ -141,6 +141,8 @@ class Checkpoint {
   // versions of files, of these. Training changes it. Reads.
   std::string sampled_content() const;
   int64_t memory_bytes() const;  // approximate memory of this object
+  int64_t shared_bytes()
+      const;  // bound of what all threads together take while they read: chunks of OpenOptions::device
   int64_t thread_bytes() const;  // bound of what a thread allocates while it reads, for OpenOptions::transforms
 
   // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has

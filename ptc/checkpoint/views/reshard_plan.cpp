@@ -117,7 +117,7 @@ absl::StatusOr<ReshardPlan> plan_reshard(const View& view, const ReshardOptions&
     plan.bytes_total += plan.files.back().bytes;
   }
   plan.content = content.hex();
-  fixed.bytes += view.checkpoint().memory_bytes() + tensors * kTensorBytes;
+  fixed.bytes += view.checkpoint().memory_bytes() + view.checkpoint().shared_bytes() + tensors * kTensorBytes;
   fixed.of_thread += view.checkpoint().thread_bytes();
   // The target's own index while it is compared with the source.
   if (options.verify) fixed.bytes += 2 * view.checkpoint().memory_bytes() + tensors * kTensorBytes;

@@ -229,7 +229,8 @@ TEST_F(TransformedTest, DevicesComputeSteps) {
       EXPECT_EQ(values_of(*there, state.name), values_of(*host, state.name)) << state.name;
     EXPECT_GT(device->lent, 10);
     EXPECT_EQ(there->identity(), host->identity()) << "a run goes on with either";
-    EXPECT_GT(there->thread_bytes(), host->thread_bytes());
+    EXPECT_EQ(there->shared_bytes(), device->host_bytes());
+    EXPECT_EQ(host->shared_bytes(), 0);
     EXPECT_THAT(there->info().notes, Contains(AllOf(HasSubstr("transformed: "), HasSubstr(" by a loop"))));
     options.device = std::make_shared<transform::LoopingDevice>(512);
     EXPECT_THAT(open("hf", options)->info().notes, Contains(HasSubstr("computed on the host: ")));
@@ -244,6 +245,12 @@ TEST_F(TransformedTest, MemoryOfStepsIsPlanned) {
   EXPECT_GE(more->peak_memory_bytes, few->peak_memory_bytes + 2 * (*made)->checkpoint().thread_bytes());
   EXPECT_GT((*made)->checkpoint().thread_bytes(), 0);
   EXPECT_EQ((*plain)->checkpoint().thread_bytes(), 0);
+  OpenOptions with_device = with({"quantise(i8)"});
+  with_device.device = std::make_shared<transform::LoopingDevice>(int64_t{1} << 20);
+  const auto computed = View::make(open("hf", with_device), "logical");
+  const auto on_device = plan_reshard(**computed, options);
+  ASSERT_TRUE(on_device.ok()) << on_device.status();
+  EXPECT_EQ(on_device->peak_memory_bytes, more->peak_memory_bytes + (int64_t{8} << 20)) << "once, not a thread";
 }
 
 TEST_F(TransformedTest, ConfigsSayTheNewType) {

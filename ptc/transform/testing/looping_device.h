@@ -76,6 +76,7 @@ class LoopingDevice final : public Device {
   explicit LoopingDevice(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
   std::string name() const override { return "a loop"; }
   int64_t chunk_bytes() const override { return chunk_bytes_; }
+  int64_t host_bytes() const override { return 8 * chunk_bytes_; }
   absl::StatusOr<std::unique_ptr<ChunkPair>> lend() override {
     struct Pair final : ChunkPair {
       explicit Pair(int64_t bytes) : first(bytes), second(bytes) {}

@@ -19,6 +19,7 @@ struct Checkpoint::State {
   int64_t state_bytes = 0;
   int64_t memory_bytes = 0;
   int64_t thread_bytes = 0;
+  int64_t shared_bytes = 0;
   std::shared_ptr<const Checkpoint> base;  // as it lies, where states are transformed: its files are verified
   std::vector<std::shared_ptr<const Checkpoint>> others;  // that the transforms read: verified, too
 

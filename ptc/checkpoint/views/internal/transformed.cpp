@@ -138,6 +138,7 @@ absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpo
   const std::vector<LogicalState> before = std::move(opened.states);
   opened.states.clear();
   TransformedStates taken{.others = std::move(result.others), .bytes = base->memory_bytes()};
+  if (options.device != nullptr) taken.shared_bytes = options.device->host_bytes();
   for (const auto& other : taken.others) taken.bytes += other->memory_bytes();
   std::set<std::string> changed;
   Hasher version;

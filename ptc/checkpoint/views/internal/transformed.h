@@ -18,6 +18,7 @@ struct TransformedStates {
   std::vector<std::shared_ptr<const Checkpoint>> others;  // that steps read
   int64_t bytes = 0;                                      // of memory, theirs and the base's
   int64_t thread_bytes = 0;                               // of one read
+  int64_t shared_bytes = 0;                               // of all reads together: chunks of OpenOptions::device
 };
 
 // Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the dtype of
