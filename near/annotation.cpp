@@ -241,7 +241,11 @@ Use Annotations::use_of(const Command& command, const UseOptions& options) const
     return undeclared;
   }
   const auto rules = Rules::parse(declaration, words[1] + " (lines \"" + std::string(kDeclares) + "\")", true);
-  if (!rules.ok()) return locally(message_of(rules.status()));
+  if (!rules.ok()) {
+    Use use = locally(fmt::format("{} declares itself wrongly", words[1]));
+    use.wrong = message_of(rules.status());
+    return use;
+  }
   Use use = internal::apply_rules(*rules, words, 2, options);
   use.script = script;
   use.script_at = 1;

@@ -45,6 +45,7 @@ struct Use {
   double share = 1;       // guesses of what is put out: a share of the input, and bytes
   int64_t bytes_a_file = 0, bytes_a_part = 0;
 
+  std::string wrong;     // what is wrong with how its script declares itself
   std::string script;    // path of a script here; "" = none
   size_t script_at = 0;  // its word in other_words
 

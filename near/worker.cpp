@@ -18,6 +18,7 @@
 #include <set>
 
 #include "near/stages.h"
+#include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
@@ -144,6 +145,9 @@ PartEnd work_on(const PartWork& work, int in, int out, const std::string& scratc
   if (end.problem.empty()) end.problem = take_environment(work.environment);
   if (end.problem.empty() && scratch.empty()) end.problem = "cannot make a temporary folder";
   if (!end.problem.empty()) return end;
+  // What commands leave there, sort when it is killed, goes with the folder.
+  const std::string temporary = scratch + "/tmp";
+  if (make_folders(temporary).ok()) ::setenv("TMPDIR", temporary.c_str(), 1);
   return run_part(work, {.output =
                              [&](std::string_view bytes) {
                                for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kOutput)))

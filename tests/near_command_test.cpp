@@ -273,6 +273,29 @@ TEST_F(NearCommand, AScriptThatDeclaresItselfIsSentAlong) {
             outcome.out);
 }
 
+TEST_F(NearCommand, AScriptThatDeclaresItselfWronglyIsRefused) {
+  file("a.txt", "1\n", {0});
+  write_all(folder_ / "wrong.py", "# scalai-near: by_file: NOPE\nprint(1)\n");
+  for (const char* explain : {"", " --explain"}) {
+    const Outcome outcome =
+        scalai(fmt::format("near {}{} -- 'python3 {}/wrong.py a.txt'", hosts({0}), explain, folder_.string()));
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("wrong.py"));
+    EXPECT_THAT(outcome.err, HasSubstr("NOPE"));
+  }
+}
+
+TEST_F(NearCommand, NoNameAndNoPlaceForTemporaryFilesAreErrors) {
+  file("a.txt", "1\n", {0});
+  EXPECT_EQ(scalai("near '' -- 'cat a.txt'").code, 4);
+  for (const char* words : {"near {} -- 'cat a.txt'", "checkpoint stats {}"}) {
+    const Outcome outcome = shell(fmt::format("TMPDIR=/nonexistent '{}/scalai' {}", kPrograms.string(),
+                                              fmt::format(fmt::runtime(words), quoted(path("all")))));
+    EXPECT_EQ(outcome.code, 4) << outcome.err;
+  }
+}
+
 // As sh does, which looks where the files are.
 TEST_F(NearCommand, AScriptOfTheSourceComesFirst) {
   file("a.txt", "1\n", {0});

@@ -320,7 +320,7 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
                               .orphan_timeout_s = arguments.seconds("orphan-timeout"),
                               .certificate_file = absolute_option(arguments, "certificate"),
                               .key_file = absolute_option(arguments, "key"),
-                              .train_folder = std::filesystem::current_path().string(),
+                              .train_folder = absolute_path("."),
                               .standby = arguments.flag("standby")},
                       .listen = arguments.text("listen")};
   if (request.listen.empty()) request.listen = launcher.empty() ? "127.0.0.1:0" : "0.0.0.0:0";

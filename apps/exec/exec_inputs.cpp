@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "apps/exec/run_folder.h"
 #include "executor/worker/sample_reading.h"
 #include "executor/worker/state_source.h"
+#include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/job_state.h"
@@ -39,7 +38,7 @@ absl::StatusOr<ByJob> states_of(const scenario::Scenario& scenario, const std::v
     SCALAI_ASSIGN_OR_RETURN(const JobPath given,
                             job_path(scenario, word, "--state={}: which of the {} jobs? (JOB=PATH)"));
     const auto& [job, path] = given;
-    const std::string absolute = std::filesystem::absolute(path).string();
+    const std::string absolute = absolute_path(path);
     SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
     std::vector<DeviceId> devices;
     for (int i = 0; i < job.configs.front().config.world(); ++i) devices.push_back(DeviceId(i));
@@ -83,7 +82,7 @@ absl::StatusOr<ByJob> datasets_of(const scenario::Scenario& scenario) {
   ByJob datasets;
   for (const scenario::JobSpec& job : scenario.jobs) {
     if (!job.dataset || job.dataset->index.empty()) continue;
-    const std::string path = std::filesystem::absolute(job.dataset->index_path).lexically_normal().string();
+    const std::string path = absolute_path(job.dataset->index_path);
     SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(data::state_text(job.dataset->state), path).status());
     datasets.emplace(job.name, path);
   }
@@ -107,7 +106,7 @@ absl::StatusOr<ByJob> mounts_of(const scenario::Scenario& scenario, const std::v
     SCALAI_ASSIGN_OR_RETURN(const JobPath given,
                             job_path(scenario, word, "--mount={}: of which of the {} jobs? (JOB=DIR)"));
     const auto& [job, path] = given;
-    if (!mounts.emplace(job.name, std::filesystem::absolute(path).string()).second)
+    if (!mounts.emplace(job.name, absolute_path(path)).second)
       return invalid(fmt::format("--mount: two mounts of job {}", job.name));
   }
   return mounts;

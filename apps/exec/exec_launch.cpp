@@ -45,7 +45,8 @@ absl::Status describe(const std::string& command, const std::string& folder,
                           .environment = {{"SCALAI_DESCRIBE", description_request(folder, layouts)}},
                           .log_file = log}));
   const std::optional<ex::ProcessEnd> end = process.wait(std::numeric_limits<double>::infinity());
-  if (end && end->ok() && std::filesystem::exists(folder + "/job.json")) return absl::OkStatus();
+  std::error_code ignored;
+  if (end && end->ok() && std::filesystem::exists(folder + "/job.json", ignored)) return absl::OkStatus();
   const absl::StatusOr<std::string> said = read_file(log);
   return invalid(
       fmt::format("the program did not describe its state: {}\n{}hint: it runs once, alone, until job.start, "

@@ -38,7 +38,8 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
   absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
   if (absl::IsUnavailable(lock.status()))
     return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
-  if (lock.ok() && std::filesystem::exists(file("address")) && !(ours && how()->synced)) {
+  std::error_code ignored;
+  if (lock.ok() && std::filesystem::exists(file("address"), ignored) && !(ours && how()->synced)) {
     return missing(fmt::format(
         "a run in {0} was cut off: go on with it (scalai exec --resume={0}), or remove {0}/address to give it up",
         path_));

@@ -102,17 +102,21 @@ std::string find_script(const near::Question& question, const std::string& name)
   return question.source.find(name) != nullptr ? "" : absolute_path(name);
 }
 
-void annotate(near::Question& question, const near::Annotations& annotations) {
+// InvalidArgument: scripts that declare themselves wrongly, all of them.
+absl::Status annotate(near::Question& question, const near::Annotations& annotations) {
+  std::string wrong;
   for (size_t i = 0; i < question.pipeline.size(); ++i) {
     question.uses.push_back(annotations.use_of(
         question.pipeline[i], {.first = i == 0, .byte_locale = is_byte_locale(), .find_script = [&](const auto& name) {
                                  return find_script(question, name);
                                }}));
     near::Use& use = question.uses[i];
+    if (!use.wrong.empty()) wrong += (wrong.empty() || wrong.ends_with('\n') ? "" : "\n") + use.wrong;
     if (use.script.empty()) continue;
     question.pipeline[i].words[use.script_at] = use.script;
     if (use.script_at < use.other_words.size()) use.other_words[use.script_at] = use.script;
   }
+  return wrong.empty() ? absl::OkStatus() : invalid(wrong);
 }
 
 int run_question(near::Question& question, const near::PlaceOptions& options) {
@@ -162,7 +166,7 @@ int near_in(const std::string& scratch, const Arguments& arguments, Words words,
                           .progress = {}};
   for (const near::Host& host : question.source.hosts)
     if (host.here) question.here = host.folder;
-  annotate(question, annotations);
+  if (const absl::Status annotated = annotate(question, annotations); !annotated.ok()) return report_error(annotated);
   const near::PlaceOptions options{.part_bytes = std::max<int64_t>(1, arguments.bytes("part-size"))};
   if (!arguments.flag("explain")) return run_question(question, options);
   explain_near(question, near::place(question.uses, question.source, options), arguments.text("format"));

@@ -79,7 +79,8 @@ int init(const Arguments& arguments) {
     return 0;
   }
   const std::string& file = arguments.positional().front();
-  if (!arguments.flag("force") && std::filesystem::exists(file))
+  std::error_code ignored;  // write_file says what is wrong with the name
+  if (!arguments.flag("force") && std::filesystem::exists(file, ignored))
     return usage_error("init", fmt::format("{} exists; --force writes over it", file));
   const absl::Status written = write_file(file, *text);
   if (!written.ok()) return report_error(written);

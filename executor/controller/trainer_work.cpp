@@ -76,7 +76,8 @@ absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const Collection& si
 void TrainerWork::note(const Collection& side, int64_t step, const Begun& begun) {
   if (!make_folders(program_.logs).ok()) return;
   const std::string path = program_.logs + "/take_ups.csv";
-  const bool begins = !std::filesystem::exists(path);
+  std::error_code ignored;
+  const bool begins = !std::filesystem::exists(path, ignored);
   std::ofstream file(path, std::ios::app);
   if (begins) file << "step,layout,processes,attempts,seconds,communicators_s,build_s\n";
   file << fmt::format("{},\"{}\",{},{},{:.6f},{:.6f},{:.6f}\n", step, side.name, side.ranks(), begun.attempts,

@@ -147,7 +147,10 @@ absl::Status write_file(const std::string& path, std::string_view bytes) {
 }
 
 std::string absolute_path(const std::string& path) {
-  std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  std::error_code error;  // nothing is said, or the working folder is gone
+  std::filesystem::path whole = std::filesystem::absolute(path, error);
+  if (error) whole = path;
+  std::string absolute = whole.lexically_normal().string();
   while (absolute.size() > 1 && absolute.ends_with('/')) absolute.pop_back();
   return absolute;
 }

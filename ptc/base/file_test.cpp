@@ -127,6 +127,18 @@ TEST_F(FileTest, PermissionsStay) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
+// No name, and a working folder that is gone: for whoever opens it to say.
+TEST_F(FileTest, WhatHasNoAbsolutePathStaysAsItIs) {
+  EXPECT_EQ(absolute_path(""), "");
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path gone = std::filesystem::path(folder_) / "gone";
+  std::filesystem::create_directory(gone);
+  std::filesystem::current_path(gone);
+  std::filesystem::remove(gone);
+  EXPECT_EQ(absolute_path("a/../b/"), "b");
+  std::filesystem::current_path(before);
+}
+
 TEST_F(FileTest, MakesFoldersWithParentsAgainAndAgain) {
   EXPECT_TRUE(make_folders(path("a/b/c")).ok());
   EXPECT_TRUE(make_folders(path("a/b/c")).ok());

@@ -13,9 +13,11 @@ class ScratchFolder {
   // "scalai-sim" makes /tmp/scalai-sim-k3Jx9q. Absolute: commands that get its path run in other folders.
   explicit ScratchFolder(const std::string& name) {
     std::error_code error;
-    std::string path =
-        (std::filesystem::absolute(std::filesystem::temp_directory_path(error)) / (name + "-XXXXXX")).string();
-    if (!error && ::mkdtemp(path.data()) != nullptr) path_ = path;
+    std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (!error) folder = std::filesystem::absolute(folder, error);
+    if (error) return;
+    std::string path = (folder / (name + "-XXXXXX")).string();
+    if (::mkdtemp(path.data()) != nullptr) path_ = path;
   }
   ~ScratchFolder() {
     std::error_code ignored;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "ptc/base/file.h"
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
 #include "ptc/collection/collection_file.h"
@@ -274,8 +275,8 @@ namespace scalai::scenario {
 namespace {
 
 std::filesystem::path without_links(const std::string& folder) {
-  const std::filesystem::path whole = std::filesystem::absolute(folder.empty() ? "." : folder).lexically_normal();
   std::error_code unknown;
+  const std::filesystem::path whole = absolute_path(folder.empty() ? "." : folder);
   const std::filesystem::path found = std::filesystem::weakly_canonical(whole, unknown);
   return unknown ? whole : found;
 }

@@ -115,7 +115,8 @@ class Others {
     said_.add((*opened)->sampled_content());
     Other other{.tensors = tensors_of(*opened), .alpha = {}, .identity = (*opened)->identity()};
     const std::string config = path + "/adapter_config.json";
-    if (!std::filesystem::exists(config)) return other;
+    std::error_code ignored;
+    if (!std::filesystem::exists(config, ignored)) return other;
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(config));
     if (const absl::Status status = read_adapter_config(text, other); !status.ok())
       return internal::error_at(config, status);
