@@ -45,7 +45,7 @@ Path path_of(const Links& links, const Group& group) {
   const double link = links.link_bytes_per_s * links.link_efficiency;
   if (group.hosts() == 1) return {Link::kGpuLink, links.link_bytes_per_s, link};
   // A ring enters and leaves a host once; with k ranks there, k rings use k ranks' share of the cards.
-  const double share = links.network_bytes_per_s * links.fabric_share;
+  const double share = links.network_bytes_per_s * group.fabric_share;
   const double reached = share * links.network_efficiency;
   const double network =
       (links.ring_bytes_per_s > 0 ? std::min(reached, links.ring_bytes_per_s) : reached) * group.per_host;
@@ -102,10 +102,10 @@ Communication tree(const Path& path, const Group& group, double moved) {
 }
 
 // What a rank sends within its host and to others.
-Communication direct(const Links& links, double within, double between) {
+Communication direct(const Links& links, const Group& group, double within, double between) {
   const Protocol& p = kProtocols.back();
   const Path link{Link::kGpuLink, links.link_bytes_per_s, links.link_bytes_per_s * links.link_efficiency};
-  const double share = links.network_bytes_per_s * links.fabric_share;
+  const double share = links.network_bytes_per_s * group.fabric_share;
   const Path network{Link::kNetwork, share, share * links.network_efficiency};
   const auto over = [&](const Path& path, double bytes, double latency) {
     return made(path, latency, path.achieved > 0 ? bytes / path.achieved : 0);
@@ -121,7 +121,7 @@ Communication direct(const Links& links, double within, double between) {
 
 Communication all_to_all(const Links& links, const Group& group, double bytes) {
   const double n = group.ranks, inside = std::min(group.per_host, group.ranks) - 1, outside = n - 1 - inside;
-  return direct(links, bytes * inside / n, bytes * outside / n);
+  return direct(links, group, bytes * inside / n, bytes * outside / n);
 }
 
 // Of n equal ones, those that k random choices hit.
@@ -137,7 +137,6 @@ Links links_of(const Hardware& hardware) {
           .link_efficiency = efficiency.link,
           .network_efficiency = efficiency.network,
           .ring_bytes_per_s = hardware.ring_bytes_per_s,
-          .fabric_share = hardware.fabric_share,
           .in_switch_reduction = gpu.in_switch_reduction};
 }
 
@@ -159,13 +158,13 @@ Communication collective(const Links& links, Collective kind, const Group& group
 Communication dispatch_once(const Links& links, const Group& group, double bytes, double choices) {
   if (group.ranks <= 1 || bytes <= 0) return {};
   const double n = std::min(group.per_host, group.ranks), hosts = group.hosts();
-  return direct(links, bytes * hit(group.ranks, choices) * (n - 1) / n,
+  return direct(links, group, bytes * hit(group.ranks, choices) * (n - 1) / n,
                 bytes * hit(hosts, choices) * (hosts - 1) / hosts);
 }
 
 Communication message(const Links& links, bool crosses_hosts, double bytes) {
   if (bytes <= 0) return {};
-  const double nominal = crosses_hosts ? links.network_bytes_per_s * links.fabric_share : links.link_bytes_per_s;
+  const double nominal = crosses_hosts ? links.network_bytes_per_s : links.link_bytes_per_s;
   const double efficiency = crosses_hosts ? links.network_efficiency : links.link_efficiency;
   const Path path{crosses_hosts ? Link::kNetwork : Link::kGpuLink, nominal, nominal * efficiency};
   return made(path, crosses_hosts ? kMessageNetwork : kMessageLink, nominal > 0 ? bytes / path.achieved : 0);

@@ -30,7 +30,6 @@ struct Links {
   double link_efficiency = 0;      // share of link_bytes_per_s that large rings reach, 0 … 1
   double network_efficiency = 0;   // the same of network_bytes_per_s
   double ring_bytes_per_s = 0;     // measured, per GPU: Hardware::ring_bytes_per_s
-  double fabric_share = 1;         // share of network_bytes_per_s left when all hosts send at once
   bool in_switch_reduction = false;
   bool simple_only = false;  // only the Simple protocol, without LL and LL128
 };

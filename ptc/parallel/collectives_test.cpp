@@ -11,11 +11,8 @@ using Link = Communication::Link;
 
 // 100 GB/s in a host, 10 GB/s of network a GPU, both at 0.8 of that.
 constexpr double kLaunch = 6e-6;
-constexpr Links kLinks = {.link_bytes_per_s = 100e9,
-                          .network_bytes_per_s = 10e9,
-                          .link_efficiency = 0.8,
-                          .network_efficiency = 0.8,
-                          .fabric_share = 1};
+constexpr Links kLinks = {
+    .link_bytes_per_s = 100e9, .network_bytes_per_s = 10e9, .link_efficiency = 0.8, .network_efficiency = 0.8};
 
 // Measured: 1 GB/s a GPU instead of 0.8 · 10, so that a ring that leaves a host with four ranks has 4. Messages are free.
 TEST(Collectives, RingsOverHostsReachWhatWasMeasured) {
@@ -135,11 +132,9 @@ TEST(Collectives, TensorParallelismOverHostsIsNotPricedAsNvlink) {
 }
 
 TEST(Collectives, AFabricThatAllShareIsInSecondsButNotInBytes) {
-  Links shared = kLinks;
-  shared.fabric_share = 0.25;
-  const Group group{.ranks = 8, .per_host = 1};
+  const Group group{.ranks = 8, .per_host = 1}, narrow{.ranks = 8, .per_host = 1, .fabric_share = 0.25};
   const Communication whole = collective(kLinks, Collective::kAllGather, group, 1e9);
-  const Communication quarter = collective(shared, Collective::kAllGather, group, 1e9);
+  const Communication quarter = collective(kLinks, Collective::kAllGather, narrow, 1e9);
   EXPECT_NEAR(quarter.bytes, whole.bytes, 1);
   EXPECT_NEAR(quarter.seconds - quarter.latency_s, 4 * (whole.seconds - whole.latency_s), 1e-9);
 }
@@ -232,11 +227,9 @@ TEST(Collectives, LinksAreThoseOfTheHardware) {
   hardware.stages = {{.gpu = *cluster::find_gpu_kind("h100-80g")}};
   hardware.link_bytes_per_s = 450e9;
   hardware.nic_bytes_per_s = 50e9;
-  hardware.fabric_share = 0.5;
   const Links links = links_of(hardware);
   EXPECT_DOUBLE_EQ(links.link_bytes_per_s, 450e9);
   EXPECT_DOUBLE_EQ(links.network_bytes_per_s, 50e9);
-  EXPECT_DOUBLE_EQ(links.fabric_share, 0.5);
   EXPECT_TRUE(links.in_switch_reduction);
   // nccl-tests #290: 4 GiB over eight H100 at 474 GB/s on the bus.
   const double seconds = collective(links, Collective::kAllReduce, {.ranks = 8, .per_host = 8}, 4294967296.0).seconds;

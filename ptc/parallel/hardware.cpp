@@ -12,6 +12,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/parallel/internal/pipeline_hops.h"
+#include "ptc/parallel/internal/uplinks.h"
 
 namespace scalai::parallel {
 namespace {
@@ -217,25 +218,41 @@ void add_domain(const cluster::Host& host, int hosts, Hardware& hardware) {
   hardware.gpus_per_host = std::max(hardware.gpus_per_host, host.gpus * hosts);
 }
 
-// What is left of the cards of these hosts when all of them send at once.
-double fabric_share_of(const cluster::Cluster& cluster, const std::vector<int>& hosts) {
-  if (hosts.size() < 2) return 1;
-  double cards = 0;
-  for (const int h : hosts) {
-    const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
-    cards += host.nics * host.nic_bytes_per_s;
+// The ranks that differ from each other only in these axes, each group in order.
+std::vector<std::vector<int>> members_of(const Axes& axes, Over over, int world) {
+  std::vector<std::vector<int>> groups(static_cast<size_t>(world / ranks_over(axes, over)));
+  for (int rank = 0; rank < world; ++rank) {
+    int others = 0;
+    for (const Strided& axis : axes) {
+      if (!over.has(axis.name)) others = others * axis.size + rank / axis.stride % axis.size;
+    }
+    groups[static_cast<size_t>(others)].push_back(rank);
   }
-  double share = 1;
-  if (cluster.fabric == cluster::FabricKind::kStar && cluster.backbone_bytes_per_s > 0 && cards > 0)
-    share = std::min(1.0, cluster.backbone_bytes_per_s / cards);
-  // A GPU's traffic stays on its own rail, so only hosts of several blocks count there.
-  for (const cluster::Tier& tier : cluster::tiers_of(cluster)) {
-    const int first = tier.switch_of(HostId(hosts.front()), 0);
-    const bool one =
-        std::all_of(hosts.begin(), hosts.end(), [&](int host) { return tier.switch_of(HostId(host), 0) == first; });
-    if (!one) share = std::min(share, 1 / tier.oversubscription);
+  return groups;
+}
+
+// What a fabric narrower than the cards leaves of them.
+void narrow(const internal::Uplinks& uplinks, const Axes& dense, const Axes& expert, int world, Hardware& hardware) {
+  const auto ring = [&](const Axes& axes, Over over, Group& group) {
+    if (group.hosts() > 1) group.fabric_share = uplinks.share_of_rings(members_of(axes, over, world), group.per_host);
+  };
+  ring(dense, Over{"tp", ""}, hardware.tp);
+  ring(dense, Over{"cp", ""}, hardware.cp);
+  ring(dense, Over{"dp", "cp"}, hardware.dp);
+  ring(expert, Over{"etp", ""}, hardware.etp);
+  ring(expert, Over{"edp", ""}, hardware.edp);
+  if (hardware.ep.hosts() > 1)
+    hardware.ep.fabric_share = uplinks.share_of_direct(members_of(expert, Over{"ep", ""}, world));
+  const Strided pp = axis_of(dense, "pp");
+  for (size_t s = 0; s < hardware.hops.size(); ++s) {
+    std::vector<std::pair<int, int>> messages;
+    for (int rank = 0; rank < world; ++rank) {
+      const int stage = rank / pp.stride % pp.size;
+      if (stage != static_cast<int>(s)) continue;
+      messages.emplace_back(rank, rank + ((stage + 1) % pp.size - stage) * pp.stride);
+    }
+    hardware.hops[s].bytes_per_s = least(hardware.hops[s].bytes_per_s, uplinks.rate_of_messages(messages));
   }
-  return share;
 }
 
 }  // namespace
@@ -327,16 +344,13 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
     hardware.stages.back().slowest = slowest_share(config.world());
   }
   hardware.price_per_gpu_hour = price / config.world();
-  std::vector<int> used;
   int most_cards = 0;
   for (const auto& [h, ranks] : hosts) {
     const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
-    used.push_back(h);
     add_domain(host, static_cast<int>(joined[cluster.domain_of(HostId(h))].size()), hardware);
     count_gpus(host.gpu, ranks, hardware.gpus);
     most_cards = std::max(most_cards, std::max(host.nics, host.gpus));
   }
-  hardware.fabric_share = fabric_share_of(cluster, used);
   const auto alike = [&](const StageGpu& stage) { return stage == hardware.stages.front(); };
   if (std::all_of(hardware.stages.begin(), hardware.stages.end(), alike)) hardware.stages.resize(1);
   const auto counted = [&](const Axes& axes, Over over) {
@@ -352,6 +366,12 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
     port.card += (host.value - *joined[domain_of(rank)].begin()) * most_cards;
     return port;
   });
+  if (!cluster::is_wide(cluster)) {
+    std::vector<internal::Seat> seats;
+    for (int rank = 0; rank < config.world(); ++rank) seats.push_back({host_of(rank), domain_of(rank)});
+    narrow(internal::Uplinks(cluster, std::move(seats), hardware.nic_bytes_per_s), dense, expert_axes(config),
+           config.world(), hardware);
+  }
   return hardware;
 }
 

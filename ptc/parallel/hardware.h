@@ -21,6 +21,8 @@ struct Group {
   // that host's NICs.
   int per_host = 1;
   int over_hosts = 0;  // the most hosts of any one group; 0 = as few as per_host allows
+  // Share of the NIC rates left when all groups of the axis communicate at once: oversubscription or a backbone; 0 < share <= 1.
+  double fabric_share = 1;
   int hosts() const { return over_hosts > 0 ? over_hosts : (ranks + per_host - 1) / per_host; }
 };
 
@@ -40,7 +42,7 @@ struct StageGpu {
 struct Hop {
   bool crosses_hosts = false;  // true if the messages of any rank leave their host
   // Rate of a rank that leaves its host, per direction: the rate of its NIC / the ranks of the stage that send through
-  // it, at most the rate of its PCIe link; 0 = unlimited.
+  // it, at most the rate of its PCIe link, and its share of the uplinks that it crosses; 0 = unlimited.
   double bytes_per_s = 0;
 };
 
@@ -56,8 +58,6 @@ struct Hardware {
   double link_bytes_per_s = 0;      // GPU to GPU in a host, per direction; 0 = unlimited
   double nic_bytes_per_s = 0;       // share of a GPU in its host's NICs, per direction; 0 = unlimited
   double host_nic_bytes_per_s = 0;  // all NICs of a host; 0 = unlimited
-  // Share of the NIC rates left when all hosts send at once: oversubscription or a backbone; 0 < share <= 1.
-  double fabric_share = 1;
   // What rings over hosts reach for each rank, per direction, where someone measured it; 0 = the share of the NICs that
   // network_efficiency gives. Messages between two ranks are not bound by it.
   double ring_bytes_per_s = 0;

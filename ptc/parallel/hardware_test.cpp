@@ -152,7 +152,7 @@ TEST(Hardware, LinksArePerGpu) {
   EXPECT_DOUBLE_EQ(hardware.host_nic_bytes_per_s, 100e9);
   EXPECT_DOUBLE_EQ(hardware.nic_bytes_per_s, 12.5e9);
   EXPECT_DOUBLE_EQ(hardware.price_per_gpu_hour, 3);
-  EXPECT_DOUBLE_EQ(hardware.fabric_share, 1);
+  EXPECT_DOUBLE_EQ(hardware.dp.fabric_share, 1);
   EXPECT_EQ(hardware.stages.size(), 1u);
   EXPECT_EQ(hardware.dp.hosts(), 2);
 }
@@ -222,34 +222,61 @@ TEST(Hardware, ThePeakIsThatOfAllGpusNotOfTheSlowest) {
   EXPECT_DOUBLE_EQ(peak_flops(by_hand, config, Math::kBF16), 4 * 312e12 + 4 * 989.5e12);
 }
 
-TEST(Hardware, TheFabricGivesHostsThatAllSendLessThanTheirCards) {
+// Four hosts with 50 GB/s each, in a ring. Each sends on through a backbone; of two below a leaf one does.
+TEST(Hardware, AFabricNarrowerThanTheCardsLeavesWhatCrossesIt) {
   cluster::Cluster cluster = cluster_of(4, 2);
   ParallelConfig config;
-  config.dp = 8;
-  cluster.backbone_bytes_per_s = 50e9;  // of 4 · 50
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25);
-  config.dp = 2;  // one host sends nothing
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(2)).fabric_share, 1);
+  const auto share = [&](int dp) {
+    config.dp = dp;
+    return hardware_of(cluster, config, first_devices(dp)).dp.fabric_share;
+  };
+  cluster.backbone_bytes_per_s = 50e9;
+  EXPECT_DOUBLE_EQ(share(8), 0.25);
+  EXPECT_DOUBLE_EQ(share(2), 1) << "one host sends nothing";
 
   cluster.fabric = cluster::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
-  cluster.oversubscription = 4;
-  config.dp = 8;
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25);
-  config.dp = 4;  // one leaf
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(4)).fabric_share, 1);
+  cluster.oversubscription = 4;  // 100 / 4 for the 50 of one host
+  EXPECT_DOUBLE_EQ(share(8), 0.5);
+  EXPECT_DOUBLE_EQ(share(4), 1) << "one leaf";
+  cluster.oversubscription = 2;
+  EXPECT_DOUBLE_EQ(share(8), 1);
+  cluster.leaf_hosts = 1;
+  EXPECT_DOUBLE_EQ(share(8), 0.5);
 
-  cluster.fabric = cluster::FabricKind::kFatTree;  // a pod a leaf: both are left, the narrower decides
-  cluster.group_hosts = 2;
+  cluster.fabric = cluster::FabricKind::kFatTree;  // leaves of two, pods of two: both are left, the narrower decides
+  cluster.leaf_hosts = cluster.group_hosts = 2;
+  cluster.oversubscription = 4;
   cluster.group_oversubscription = 8;
-  config.dp = 8;
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.125);
+  EXPECT_DOUBLE_EQ(share(8), 0.25);
   cluster.group_hosts = 4;
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25) << "one pod";
+  EXPECT_DOUBLE_EQ(share(8), 0.5) << "one pod";
   cluster.fabric = cluster::FabricKind::kRail;  // within a block each stays on its rail
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 1);
+  EXPECT_DOUBLE_EQ(share(8), 1);
   cluster.group_hosts = 2;
-  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25);
+  EXPECT_DOUBLE_EQ(share(8), 0.5);
+}
+
+// Rings that leave the leaf with each step, tokens that go to all alike, and stages a leaf each.
+TEST(Hardware, WhatCrossesAnUplinkDependsOnWhoTalksToWhom) {
+  cluster::Cluster cluster = cluster_of(4, 2);
+  cluster.fabric = cluster::FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 2;
+  cluster.oversubscription = 4;  // 25 GB/s
+  ParallelConfig config;
+  config.tp = 2, config.dp = 2, config.pp = 2;
+  std::vector<DeviceId> apart;  // dp over two leaves
+  for (const int device : {0, 1, 4, 5, 2, 3, 6, 7}) apart.emplace_back(device);
+  // Two rings a host, two hosts a leaf, 25 GB/s a rank: 100.
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, apart).dp.fabric_share, 0.25);
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, apart).hop(0).bytes_per_s, 25e9) << "the card's";
+  const Hardware along = hardware_of(cluster, config, first_devices(8));
+  EXPECT_DOUBLE_EQ(along.dp.fabric_share, 1);
+  EXPECT_DOUBLE_EQ(along.hop(0).bytes_per_s, 25e9 / 4) << "four messages over one uplink";
+
+  config = {};
+  config.dp = 8, config.ep = 8;  // of six others beyond the host four are beyond the leaf: 4 · 25 · 4 / 6
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).ep.fabric_share, 25 / (4 * 25 * 4 / 6.0));
 }
 
 // Four hosts of two GPUs, two of them a domain: what lies in a domain is one host to every model of a step.

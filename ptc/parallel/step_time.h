@@ -12,7 +12,7 @@ namespace scalai::parallel {
 
 // Traffic of one rank in a collective, or of a point-to-point message. `bytes` contains the overhead of the protocol: a
 // rank alone on its link takes latency_s + bytes / (nominal rate of the link). `seconds` is that time, with a network
-// that is slower than all NICs together (Hardware::fabric_share) divided evenly among hosts.
+// that is slower than all NICs together (Group::fabric_share) divided evenly among those that cross it.
 struct Communication {
   enum class Link { kNone, kGpuLink, kNetwork };
   Link link = Link::kNone;  // the limiting link

@@ -20,7 +20,7 @@ constexpr double kVersions = 2;
 double seconds(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
 
 double bandwidth(const Hardware& hardware, bool in_host) {
-  return in_host ? hardware.link_bytes_per_s : hardware.nic_bytes_per_s * hardware.fabric_share;
+  return in_host ? hardware.link_bytes_per_s : hardware.nic_bytes_per_s * hardware.dp.fabric_share;
 }
 
 double boundary_bytes(const ModelShape& model, const Training& training) {

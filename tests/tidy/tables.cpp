@@ -237,6 +237,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/sim/sim_alternatives.cpp", "processes of scalai-sim; e2e_test and sched_scenarios_test run them"},
       {"ptc/control/replay.cpp", "e2e_test replays reports, true and altered"},
       {"ptc/control/run.cpp", "the loop of every test in sim_runtime_test"},
+      {"ptc/parallel/internal/uplinks.cpp", "hardware_test: fabrics by hand"},
       {"ptc/plan/internal/plan_facts.cpp", "facts the interpreters share; interpreter_test"},
       {"ptc/plan/plan.cpp", "names and digest; planner_test and plan_io_test"},
       {"ptc/plan/internal/round_load.cpp", "sums behind estimate.h; estimate_test"},
