@@ -135,6 +135,51 @@ class Audit {
   std::vector<std::string> problems_;
 };
 
+// Free GPUs, of these on partly used hosts, and of these of no use to a job of the workload on average (x seconds): again
+// from the files, without the engine's books. Only where a GPU has one job.
+struct Free {
+  double gpu_s = 0, scattered_gpu_s = 0, unusable_gpu_s = 0;
+};
+
+Free free_of(const Files& files) {
+  std::set<double> times;
+  for (const std::string* file : {&files.hosts, &files.placements}) {
+    for (const Row& row : rows_of(*file)) {
+      for (const auto& [name, cell] : row)
+        if (name.ends_with("_s")) times.insert(std::stod(cell));
+    }
+  }
+  const std::vector<double> at(times.begin(), times.end());
+  const auto index = [&](double time) { return std::lower_bound(at.begin(), at.end(), time) - at.begin(); };
+  std::vector<std::map<std::string, std::pair<int, int>>> hosts(at.size());  // by time: GPUs and free ones of those up
+  for (const Row& row : rows_of(files.hosts)) {
+    const int gpus = std::stoi(row.at("gpus"));
+    for (auto k = index(number(row, "up_from_s")); k < index(number(row, "up_to_s")); ++k)
+      hosts[static_cast<size_t>(k)][row.at("host")] = {gpus, gpus};
+  }
+  for (const Row& row : rows_of(files.placements)) {
+    for (const std::string& part : split(row.at("hosts"), ' ')) {
+      const std::vector<std::string> host = split(part, ':');
+      for (auto k = index(number(row, "from_s")); k < index(number(row, "to_s")); ++k)
+        hosts[static_cast<size_t>(k)].at(host.at(0)).second -= std::stoi(host.at(1));
+    }
+  }
+  const std::vector<Row> jobs = rows_of(files.jobs);
+  Free sum;
+  for (size_t k = 0; k + 1 < at.size(); ++k) {
+    const double dt = at[k + 1] - at[k];
+    for (const auto& [name, host] : hosts[k]) {
+      const auto [gpus, free] = host;
+      sum.gpu_s += dt * free;
+      if (free < gpus) sum.scattered_gpu_s += dt * free;
+      int fails = 0;
+      for (const Row& job : jobs) fails += free < std::min(std::stoi(job.at("gpus")), gpus);
+      sum.unusable_gpu_s += dt * free * fails / static_cast<double>(jobs.size());
+    }
+  }
+  return sum;
+}
+
 const Files kRight{
     "from_s,to_s,job,what,gpus,hosts\n0,4,a,changes,3,h0:2 h1:1\n4,8,a,trains,3,h0:2 h1:1\n2,8,b,waits,0,\n"
     "8,10,b,trains,2,h0:2\n",
@@ -163,6 +208,16 @@ TEST(PlacementsAuditItself, FindsWhatIsWrong) {
   EXPECT_THAT(changed(&Files::jobs, "finished,8", "finished,9"), HasSubstr("ends at 8, 9 said"));
 }
 
+// From 0 to 4 (and to 8) h1 has one of two GPUs free, h0 none; from 8 to 10 h0 is full and h1 is down.
+TEST(PlacementsAuditItself, CountsFreeGpus) {
+  Files files = kRight;
+  files.jobs = "job,gpus\na,3\nb,1\n";
+  const Free free = free_of(files);
+  EXPECT_EQ(free.gpu_s, 8);
+  EXPECT_EQ(free.scattered_gpu_s, 8);
+  EXPECT_EQ(free.unusable_gpu_s, 4) << "a wants whole hosts, b takes it";
+}
+
 class PlacementsAudit : public SchedEndToEnd {
  protected:
   // Jobs that come faster than they can be served, now and then; hosts that fail.
@@ -177,9 +232,8 @@ class PlacementsAudit : public SchedEndToEnd {
           fmt::format("{},{},{},vc{}\n", at_s, 60 + below(1 << (8 + below(6))), one_gpu ? 1 : 1 << below(4), below(3));
     write_all(path("jobs.csv"), jobs);
     const bool mixed = below(2) == 0;
-    write_all(
-        path("load.textproto"),
-        fmt::format(R"(schema_version: 1
+    write_all(path("load.textproto"),
+              fmt::format(R"(schema_version: 1
 name: "load"
 seed: {}
 cluster {{ hosts {{ count: {} gpus: 4 gpu: "v100-16g" nic: "10Gbps" price_per_hour: 8 }} {} }}
@@ -189,9 +243,20 @@ availability {{ generator: "poisson" set: "host-mtbf={}min" set: "repair=20min" 
 policy {{ name: "fifo" }}
 changes {{ seconds: "30s" set: "start=5s" set: "checkpoint-every={}min" }}
 )",
-                    seed, 2 + below(4), mixed ? R"(hosts { count: 2 gpus: 4 gpu: "a100-40g" nic: "10Gbps" price_per_hour: 16 })" : "",
-                    60 + below(600), below(30)));
+                          seed, 2 + below(4),
+                          mixed ? R"(hosts { count: 2 gpus: 4 gpu: "a100-40g" nic: "10Gbps" price_per_hour: 16 })" : "",
+                          60 + below(600), below(30)));
     return path("load.textproto");
+  }
+
+  void expect_free(const Free& free) const {
+    const nlohmann::json metrics = nlohmann::json::parse(read_all(folder_ / "out/summary.json")).at("metrics");
+    const auto near = [&](const char* name, double value) {
+      EXPECT_NEAR(metrics.at(name).get<double>(), value, 1e-9 * (1 + value)) << name;
+    };
+    near("free_gpu_h", free.gpu_s / 3600);
+    near("scattered", free.scattered_gpu_s / free.gpu_s);
+    near("fragmentation", free.unusable_gpu_s / free.gpu_s);
   }
 };
 
@@ -211,6 +276,7 @@ TEST_F(PlacementsAudit, OfEveryPolicy) {
       const Files files{read_all(folder_ / "out/placements.csv"), read_all(folder_ / "out/hosts.csv"),
                         read_all(folder_ / "out/jobs.csv")};
       EXPECT_THAT(Audit(files, name == "gandiva" ? 2 : 1).problems(), IsEmpty());
+      if (name != "gandiva") expect_free(free_of(files));
       ++audited;
     }
   }

@@ -185,6 +185,7 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
   const Counts counts = count(workload, outcome);
   const auto hours = [](double gpu_s) { return std::optional<double>(gpu_s / kSecondsPerHour); };
   const bool priced = outcome.cost > 0 || counts.cost > 0;
+  const sched::FreeGpus free = outcome.free.value_or(sched::FreeGpus{});
   const bool deadlines = counts.with_deadline > 0;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
   return {
@@ -212,6 +213,10 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
       {"training_gpu_h", "GPU time training", "GPU-h", hours(outcome.training_gpu_s)},
       {"reconfiguration_gpu_h", "GPU time lost to reconfiguration", "GPU-h", hours(outcome.changing_gpu_s)},
       {"rerun_gpu_h", "GPU time lost to work done again", "GPU-h", hours(outcome.lost_gpu_s)},
+      {"free_gpu_h", "GPU time free", "GPU-h", only(outcome.free.has_value(), free.gpu_s / kSecondsPerHour)},
+      {"scattered", "free GPUs on partly used hosts", "share", share(free.scattered_gpu_s, free.gpu_s)},
+      {"fragmentation", "free GPUs of no use to a job of the workload", "share",
+       share(free.unusable_gpu_s, free.gpu_s)},
       {"with_deadline", "jobs with a deadline", "jobs", only(deadlines, counts.with_deadline)},
       {"deadlines_met", "deadlines met", "jobs", only(deadlines, counts.deadlines_met)},
       {"deadlines_share", "deadlines met, share", "share", share(counts.deadlines_met, counts.with_deadline)},
@@ -289,6 +294,7 @@ std::vector<std::string> job_columns(const std::vector<std::string>& more) {
       "first_start_s", "finish_s",   "jct_s",          "queueing_s",     "executed_s", "isolated_s",
       "ftf",           "deadline_s", "attained_gpu_s", "changing_gpu_s", "lost_gpu_s", "work",
       "work_done",     "restarts",   "preemptions",    "losses",         "cost_usd"};
+  for (const char* queue : {"queue_free_gpu_s", "queue_unusable_gpu_s"}) columns.emplace_back(queue);
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;
 }
@@ -306,7 +312,8 @@ std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord
     cells.push_back(number(value));
   }
   for (const int count : {record.restarts, record.preemptions, record.losses}) cells.push_back(std::to_string(count));
-  cells.push_back(shortest(record.cost));
+  for (const double value : {record.cost, record.queue_free_gpu_s, record.queue_unusable_gpu_s})
+    cells.push_back(number(value));
   cells.insert(cells.end(), more.begin(), more.end());
   return cells;
 }
@@ -318,10 +325,11 @@ std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
 }
 
 std::string utilization_csv(const sched::Outcome& outcome) {
-  std::string csv = "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs\n";
+  std::string csv = "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus\n";
   for (const sched::UseSample& use : outcome.use) {
-    csv += fmt::format("{},{},{},{},{},{}\n", shortest(use.at_s), use.up, use.training, use.changing, use.running_jobs,
-                       use.waiting_jobs);
+    const std::string free = use.free < 0 ? "," : fmt::format("{},{}", use.free, use.scattered);
+    csv += fmt::format("{},{},{},{},{},{},{}\n", shortest(use.at_s), use.up, use.training, use.changing,
+                       use.running_jobs, use.waiting_jobs, free);
   }
   return csv;
 }

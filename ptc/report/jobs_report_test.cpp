@@ -35,6 +35,8 @@ struct Example {
     finish(1, 300, 2300, 1100);
     outcome.jobs[1].restarts = 2;
     outcome.jobs[1].cost = 1.5;
+    outcome.jobs[1].queue_free_gpu_s = 40;
+    outcome.jobs[1].queue_unusable_gpu_s = 20;
     outcome.jobs[2].end = sched::JobEnd::kRefused;
     outcome.up_gpu_s = 8000;
     outcome.training_gpu_s = 6000;
@@ -42,7 +44,8 @@ struct Example {
     outcome.lost_gpu_s = 720;
     outcome.cost = 3;
     outcome.end_s = 2300;
-    outcome.use = {{0, 4, 2, 0, 1, 0}, {1000, 4, 0, 2, 1, 1}};
+    outcome.use = {{0, 4, 2, 0, 1, 0, 2, 1}, {1000, 4, 0, 2, 1, 1}};
+    outcome.free = {.gpu_s = 7200, .scattered_gpu_s = 3600, .unusable_gpu_s = 1800};
   }
   void finish(size_t job, double start_s, double finish_s, double isolated_s) {
     sched::JobRecord& record = outcome.jobs[job];
@@ -82,6 +85,9 @@ TEST(Report, MetricsByHand) {
   EXPECT_EQ(value_of(metrics, "restarts"), 2);
   EXPECT_EQ(value_of(metrics, "reconfiguration_gpu_h"), 0.1);
   EXPECT_EQ(value_of(metrics, "rerun_gpu_h"), 0.2);
+  EXPECT_EQ(value_of(metrics, "free_gpu_h"), 2);
+  EXPECT_EQ(value_of(metrics, "scattered"), 0.5);
+  EXPECT_EQ(value_of(metrics, "fragmentation"), 0.25);
   EXPECT_EQ(value_of(metrics, "with_deadline"), 3);
   EXPECT_EQ(value_of(metrics, "deadlines_met"), 1) << "one was late, a refused job has met none";
   EXPECT_EQ(value_of(metrics, "cost_usd"), 3);
@@ -90,10 +96,12 @@ TEST(Report, MetricsByHand) {
 
 TEST(Report, ColumnsThatOnlySomeRunsHave) {
   const Example example;
-  EXPECT_TRUE(jobs_csv_header({"in_window", "estimate"}).ends_with(",cost_usd,in_window,estimate\n"));
-  EXPECT_TRUE(jobs_csv_header().ends_with(",cost_usd\n"));
+  EXPECT_TRUE(jobs_csv_header({"in_window", "estimate"}).ends_with(",queue_unusable_gpu_s,in_window,estimate\n"));
+  EXPECT_TRUE(jobs_csv_header().ends_with(",cost_usd,queue_free_gpu_s,queue_unusable_gpu_s\n"));
   const std::string line = jobs_csv_line(example.workload.jobs[1], example.outcome.jobs[1], {"1", "0.5"});
-  EXPECT_TRUE(line.ends_with(",1.5,1,0.5\n")) << line;
+  EXPECT_TRUE(line.ends_with(",1.5,40,20,1,0.5\n")) << line;
+  const std::string without = jobs_csv_line(example.workload.jobs[2], example.outcome.jobs[2]);
+  EXPECT_TRUE(without.ends_with(",0,,\n")) << without;
 }
 
 TEST(Report, WhatOnlySomeSummariesHave) {
@@ -152,7 +160,8 @@ TEST(Report, MetricsOfAWindow) {
 
 TEST(Report, NothingIsNotZero) {
   const auto metrics = metrics_of(sched::Workload{}, sched::Outcome{});
-  for (const char* name : {"avg_jct_s", "makespan_s", "worst_ftf", "utilization", "deadlines_share", "cost_usd"}) {
+  for (const char* name : {"avg_jct_s", "makespan_s", "worst_ftf", "utilization", "deadlines_share", "cost_usd",
+                           "free_gpu_h", "scattered", "fragmentation"}) {
     EXPECT_EQ(value_of(metrics, name), std::nullopt) << name;
   }
 }
@@ -206,7 +215,8 @@ TEST(Report, DistributionsEndAtOne) {
   EXPECT_EQ(jct_cdf_csv(example.workload, example.outcome), "jct_s,share\n1000,0.5\n2200,1\n");
   EXPECT_EQ(ftf_cdf_csv(example.workload, example.outcome), "ftf,share\n2,0.5\n2,1\n");
   EXPECT_EQ(utilization_csv(example.outcome),
-            "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs\n0,4,2,0,1,0\n1000,4,0,2,1,1\n");
+            "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus\n"
+            "0,4,2,0,1,0,2,1\n1000,4,0,2,1,1,,\n");
 }
 
 TEST(Report, LongDistributionsAreThinned) {

@@ -35,6 +35,9 @@ struct JobRecord {
   int losses = 0;         // times that failures or takings took its GPUs
   double isolated_s = 0;  // time on a fixed fair share of the cluster (sim/jobs/engine.h); 0 = not finished, or unknown
   double cost = 0;        // US dollars of the GPUs held
+  // Free GPUs × seconds from its submission to its first GPUs (or its end), on hosts up and not under notice; of these
+  // the ones on hosts where less is free than min(GPUs it asks for, GPUs of the host). kNever: it never came, or jobs have no places.
+  double queue_free_gpu_s = kNever, queue_unusable_gpu_s = kNever;
 };
 
 struct UseSample {
@@ -44,6 +47,18 @@ struct UseSample {
   int changing = 0;
   int running_jobs = 0;
   int waiting_jobs = 0;
+  int free = -1;      // GPUs, on hosts up and not under notice; -1: jobs have no places
+  int scattered = 0;  // of these on hosts that are partly used
+};
+
+// Integrals of the GPUs that no job holds, on hosts up and not under notice.
+struct FreeGpus {
+  double gpu_s = 0;
+  double scattered_gpu_s = 0;  // on hosts that are partly used
+  // Mean over the jobs of the workload, of the free GPUs on hosts where less is free than min(GPUs the job asks for, GPUs
+  // of the host): the expected fragmentation of FGD (Weng et al., ATC'23) with whole GPUs. Their jobs run on one host; one
+  // that asks for more than a host has counts here as one that wants whole hosts.
+  double unusable_gpu_s = 0;
 };
 
 // The jobs and the time that the metrics of a run are of.
@@ -66,6 +81,7 @@ struct Outcome {
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced
+  std::optional<FreeGpus> free;                                                 // absent: jobs have no places
   int64_t events = 0, decisions = 0, changes = 0;                               // of the whole run
   std::string policy_remarks;
 };

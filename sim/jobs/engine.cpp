@@ -17,6 +17,12 @@ namespace {
 constexpr int kIdleWakes = 1000;          // a policy that wakes so often in a row and does nothing waits for ever
 constexpr int64_t kProgressEvery = 4096;  // instants
 
+std::map<int, int64_t> sizes_of(const Workload& workload) {
+  std::map<int, int64_t> jobs_of_size;
+  for (const Job& job : workload.jobs) ++jobs_of_size[job.gpus];
+  return jobs_of_size;
+}
+
 }  // namespace
 
 Engine::Engine(const Setup& setup)
@@ -169,6 +175,8 @@ void Engine::submit_jobs() {
     one.booked_s = one.last_change_s = now_s_;
     one.arrived_job_s = ledger_.job_s();
     one.arrived_up_gpu_s = ledger_.up_gpu_s();
+    one.arrived_free_gpu_s = ledger_.free_gpu_s();
+    one.arrived_unusable_gpu_s = ledger_.unusable_gpu_s(all[next_job_].gpus);
     ++use_.waiting_jobs;
     active_.push_back(id);
     if (all[next_job_].gpus > books_.largest_ever()) {
@@ -197,6 +205,7 @@ void Engine::end_job(JobId id, JobEnd end) {
     entry.isolated_s = fair_share_s(job(id), fleet(), throughput(), ledger_.job_s() - one.arrived_job_s,
                                     ledger_.up_gpu_s() - one.arrived_up_gpu_s);
   }
+  if (one.state != State::kFuture && entry.first_start_s == kNever) book_queue(id);
   one.state_at = Placement{};
   active_stale_ = true;
   ++ended_;
@@ -307,7 +316,7 @@ absl::StatusOr<Outcome> Engine::run() {
   }
   SCALAI_RETURN_IF_ERROR(end_run());
   ledger_.sample(use_, books_);
-  ledger_.finish(&outcome_);
+  ledger_.finish(sizes_of(*setup_.workload), &outcome_);
   outcome_.end_s = now_s_;
   if (outcome_.window) outcome_.window->to_s = std::min(outcome_.window->to_s, now_s_);
   outcome_.policy_remarks = setup_.policy->remarks();

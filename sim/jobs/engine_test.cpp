@@ -75,6 +75,22 @@ struct Bench {
   std::string error(Script script) { return message_of(play(&script).status()); }
 };
 
+// Until 100 s one host has 1 of 4 GPUs free, the other 2; then the third job has one host and the other is free.
+TEST(EngineFragmentation, ByHand) {
+  Bench bench;
+  bench.workload.jobs = {testing::rigid_job("a", 0, 3, 100), testing::rigid_job("b", 0, 2, 100),
+                         testing::rigid_job("c", 20, 4, 100)};
+  const Outcome outcome = bench.good(
+      Script({{0, give({grant(0, 3, {{HostId(0), 3}}), grant(1, 2, {{HostId(1), 2}})})}, {100, give({grant(2, 4)})}}));
+  ASSERT_TRUE(outcome.free);
+  EXPECT_EQ(outcome.free->gpu_s, 100 * 3 + 100 * 4);
+  EXPECT_EQ(outcome.free->scattered_gpu_s, 100 * 3);
+  EXPECT_EQ(outcome.free->unusable_gpu_s, 100 * (3 + 1 + 3) / 3.0) << "of use to b are the two of the second host";
+  EXPECT_EQ(outcome.jobs[0].queue_free_gpu_s, 0);
+  EXPECT_EQ(outcome.jobs[2].queue_free_gpu_s, 80 * 3);
+  EXPECT_EQ(outcome.jobs[2].queue_unusable_gpu_s, 80 * 3);
+}
+
 // Four jobs of 100 s on all eight GPUs, one after the other; the second and the third count.
 struct QueueOfFour : Bench {
   QueueOfFour() {

@@ -36,6 +36,7 @@ class Fluid final : public View {
         jobs_(setup.workload->jobs.size()) {
     outcome_.jobs.resize(jobs_.size());
     for (size_t k = 0; k < jobs_.size(); ++k) outcome_.jobs[k].job = JobId(static_cast<int64_t>(k));
+    ledger_.without_places();
     outcome_.window = setup.options.window;
     if (!outcome_.window) return;
     outcome_.window->to_job = std::min(outcome_.window->to_job, jobs_.size());
@@ -82,7 +83,7 @@ class Fluid final : public View {
       if (left_.size() <= k || left_[k] == 0) end_job(JobId(static_cast<int64_t>(k)), JobEnd::kUnfinished);
     }
     ledger_.sample(use_, books_);
-    ledger_.finish(&outcome_);
+    ledger_.finish({}, &outcome_);
     outcome_.training_gpu_s = training_gpu_s_;
     outcome_.changing_gpu_s = 0;
     outcome_.end_s = now_s_;

@@ -183,10 +183,45 @@ TEST(Ledger, IntegratesUseAndPrices) {
   ledger.advance(11, Use{}, books);
   EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 12);
   Outcome outcome;
-  ledger.finish(&outcome);
+  ledger.finish({}, &outcome);
   EXPECT_EQ(outcome.training_gpu_s, 40);
   EXPECT_EQ(outcome.changing_gpu_s, 20);
   EXPECT_EQ(outcome.cost, 96);
+}
+
+// Three hosts of four GPUs with 1, 3 and 4 free for 10 s; then the second is under notice for 5 s, then the first is
+// wholly free for 1 s, which is after the window.
+TEST(Ledger, IntegratesFreeGpusByHost) {
+  const Fleet fleet = testing::plain_fleet(3, 4);
+  HostBooks books(fleet, nullptr);
+  ASSERT_TRUE(books.take(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
+  Ledger ledger(fleet, 10);
+  ledger.set_window(5, 15);
+  ledger.sample(Use{}, books);
+  ledger.advance(10, Use{}, books);
+  EXPECT_EQ(ledger.free_gpu_s(), 80);
+  EXPECT_EQ(ledger.unusable_gpu_s(1), 0);
+  EXPECT_EQ(ledger.unusable_gpu_s(2), 10) << "the one GPU of the first host";
+  EXPECT_EQ(ledger.unusable_gpu_s(3), 10);
+  EXPECT_EQ(ledger.unusable_gpu_s(4), 40) << "and the three of the second";
+  EXPECT_EQ(ledger.unusable_gpu_s(12), 40) << "on a wholly free host all are of use to a job of several hosts";
+  books.set_noticed(HostId(1));
+  ledger.advance(15, Use{}, books);
+  EXPECT_EQ(ledger.free_gpu_s(), 80 + 5 * 5);
+  books.give(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}}});
+  EXPECT_TRUE(books.scattered().empty());
+  ledger.sample(Use{}, books);
+  ledger.advance(16, Use{}, books);
+  EXPECT_EQ(ledger.unusable_gpu_s(4), 40 + 5);
+  Outcome outcome;
+  ledger.finish({{2, 1}, {12, 3}}, &outcome);
+  ASSERT_TRUE(outcome.free);
+  EXPECT_EQ(outcome.free->gpu_s, 5 * 8 + 5 * 5);
+  EXPECT_EQ(outcome.free->scattered_gpu_s, 5 * 4 + 5 * 1);
+  EXPECT_EQ(outcome.free->unusable_gpu_s, (1 * (5 + 5) + 3 * (5 * 4 + 5 * 1)) / 4.0);
+  ASSERT_EQ(outcome.use.size(), 2u);
+  EXPECT_EQ(std::pair(outcome.use[0].free, outcome.use[0].scattered), std::pair(8, 4));
+  EXPECT_EQ(std::pair(outcome.use[1].free, outcome.use[1].scattered), std::pair(8, 0));
 }
 
 TEST(Fleet, CountsGpus) {

@@ -31,6 +31,11 @@ void Engine::book(JobId id) {
   one.paid_mark = paid;
 }
 
+void Engine::book_queue(JobId id) {
+  record(id).queue_free_gpu_s = ledger_.free_gpu_s() - live(id).arrived_free_gpu_s;
+  record(id).queue_unusable_gpu_s = ledger_.unusable_gpu_s(job(id).gpus) - live(id).arrived_unusable_gpu_s;
+}
+
 void Engine::set_state(JobId id, State state) {
   book(id);
   use_.training -= training_gpus(id);
@@ -166,6 +171,7 @@ absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause c
   }
   if (cause == ChangeCause::kStart) {
     entry.first_start_s = now_s_;
+    book_queue(id);
   } else {
     ++entry.restarts;
   }

@@ -30,6 +30,7 @@ struct LiveJob {
   double last_change_s = 0;
   double until_work = kNever;                      // its rate changes there
   double arrived_job_s = 0, arrived_up_gpu_s = 0;  // the ledger's integrals at submission
+  double arrived_free_gpu_s = 0, arrived_unusable_gpu_s = 0;
 };
 
 class Engine : public View {
@@ -73,6 +74,7 @@ class Engine : public View {
   JobRecord& record(JobId id) { return outcome_.jobs[static_cast<size_t>(id.value)]; }
   int training_gpus(JobId id) const;  // that count as training because of this job or the one beside it
   void book(JobId id);                // brings its record up to now
+  void book_queue(JobId id);          // it waits no more for its first GPUs
   void set_state(JobId id, State state);
   void unseat(JobId id);  // off its GPUs; they are free unless another job is on them
   void seat(JobId id, Placement placement, JobId beside);

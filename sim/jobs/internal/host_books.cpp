@@ -23,6 +23,7 @@ HostBooks::HostBooks(const Fleet& fleet, const Availability* availability) {
   for (size_t k = 0; k < fleet.hosts.size(); ++k) {
     const HostSpec& spec = fleet.hosts[k];
     widest[index(spec.type)] = std::max(widest[index(spec.type)], spec.gpus);
+    widest_ = std::max(widest_, spec.gpus);
     if (comes[k] != 0) ever[index(spec.type)] += spec.gpus;
   }
   for (size_t type = 0; type < types; ++type) {
@@ -45,11 +46,20 @@ int HostBooks::capacity(HostId host) const {
   return open(entry) ? entry.gpus : 0;
 }
 
+void HostBooks::count_free(const Host& host, int sign) {
+  free_ += sign * host.free;
+  if (host.free == 0 || host.free == host.gpus) return;
+  const auto at = scattered_.try_emplace(host.free, 0).first;
+  at->second += sign * host.free;
+  if (at->second == 0) scattered_.erase(at);
+}
+
 void HostBooks::enlist(HostId host) {
   const Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
   capacity_[index(entry.type)] += entry.gpus;
   free_in_type_[index(entry.type)] += entry.free;
+  count_free(entry, 1);
   if (entry.free > 0) by_free_[index(entry.type)][static_cast<size_t>(entry.free)].insert(index(host));
 }
 
@@ -58,6 +68,7 @@ void HostBooks::delist(HostId host) {
   if (!open(entry)) return;
   capacity_[index(entry.type)] -= entry.gpus;
   free_in_type_[index(entry.type)] -= entry.free;
+  count_free(entry, -1);
   if (entry.free > 0) by_free_[index(entry.type)][static_cast<size_t>(entry.free)].erase(index(host));
 }
 
@@ -101,8 +112,10 @@ void HostBooks::set_free(HostId host, int free) {
     if (entry.free > 0) sets[static_cast<size_t>(entry.free)].erase(index(host));
     if (free > 0) sets[static_cast<size_t>(free)].insert(index(host));
     free_in_type_[index(entry.type)] += free - entry.free;
+    count_free(entry, -1);
   }
   entry.free = free;
+  if (open(entry)) count_free(entry, 1);
 }
 
 // The open host with the least room that holds `gpus`, one of `own` if any holds them.

@@ -4,6 +4,7 @@
 // room), else the emptiest hosts and the fullest that has room for the rest. Ties by host. O(GPUs of the job) a
 // placement, whatever the fleet's size.
 
+#include <map>
 #include <vector>
 
 #include "ptc/sched/fleet.h"
@@ -22,8 +23,13 @@ class HostBooks {
   bool up(HostId host) const { return hosts_[index(host)].up; }
   bool noticed(HostId host) const { return hosts_[index(host)].noticed; }
   double last_down_s(HostId host) const { return hosts_[index(host)].last_down_s; }
+  // Free GPUs of hosts that are up and not under notice; of these the ones on hosts that are partly used, by the number
+  // that the host has free. Zeros are left out.
+  int free() const { return free_; }
+  const std::map<int, int>& scattered() const { return scattered_; }
   int up_gpus() const { return up_gpus_; }
   int up_gpus(GpuType type) const { return up_in_type_[index(type)]; }
+  int widest() const { return widest_; }  // GPUs of the largest host, up or down
   // The most GPUs of one type that are up at any time.
   int largest_ever() const { return largest_ever_; }
 
@@ -54,6 +60,7 @@ class HostBooks {
   void set_free(HostId host, int free);  // keeps the sets in step
   void enlist(HostId host);
   void delist(HostId host);
+  void count_free(const Host& host, int sign);
   HostId best_fit(GpuType type, int gpus, const Placement& own) const;
   HostId emptiest(GpuType type, const Placement& own) const;
 
@@ -61,7 +68,10 @@ class HostBooks {
   // by type, then by number of free GPUs (from 1): open hosts that have so many
   std::vector<std::vector<Bitmap>> by_free_;
   std::vector<int> capacity_, free_in_type_, up_in_type_;
+  std::map<int, int> scattered_;
+  int free_ = 0;
   int up_gpus_ = 0;
+  int widest_ = 0;
   int largest_ever_ = 0;
 };
 

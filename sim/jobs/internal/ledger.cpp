@@ -1,6 +1,7 @@
 #include "sim/jobs/internal/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ptc/base/status.h"
 
@@ -9,6 +10,16 @@ namespace scalai::sched::internal {
 Ledger::Ledger(const Fleet& fleet, size_t samples) : limit_(std::max<size_t>(samples, 2)) {
   for (const TypeSpec& type : fleet.types) price_.push_back(type.price_per_gpu_hour);
   paid_.assign(price_.size(), 0);
+  int widest = 0;
+  for (const HostSpec& host : fleet.hosts) widest = std::max(widest, host.gpus);
+  scattered_gpu_s_.assign(static_cast<size_t>(widest) + 1, 0);
+  counted_scattered_gpu_s_ = scattered_gpu_s_;
+}
+
+double Ledger::below(const std::vector<double>& scattered, int gpus) {
+  double sum = 0;
+  for (size_t free = 0; free < scattered.size() && free < static_cast<size_t>(gpus); ++free) sum += scattered[free];
+  return sum;
 }
 
 void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
@@ -21,6 +32,12 @@ void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
   training_gpu_s_ += counted * use.training;
   changing_gpu_s_ += counted * (use.held - use.training);
   job_s_ += dt * (use.running_jobs + use.waiting_jobs);
+  free_gpu_s_ += dt * books.free();
+  counted_free_gpu_s_ += counted * books.free();
+  for (const auto& [free, gpus] : books.scattered()) {
+    scattered_gpu_s_[static_cast<size_t>(free)] += dt * gpus;
+    counted_scattered_gpu_s_[static_cast<size_t>(free)] += counted * gpus;
+  }
   for (size_t type = 0; type < price_.size(); ++type) {
     paid_[type] += dt / 3600 * price_[type];
     cost_ += counted / 3600 * price_[type] * books.up_gpus(GpuType(static_cast<int64_t>(type)));
@@ -28,12 +45,16 @@ void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
 }
 
 void Ledger::sample(const Use& use, const HostBooks& books) {
+  int scattered = 0;
+  for (const auto& [free, gpus] : books.scattered()) scattered += gpus;
   const UseSample now{.at_s = now_s_,
                       .up = books.up_gpus(),
                       .training = use.training,
                       .changing = use.held - use.training,
                       .running_jobs = use.running_jobs,
-                      .waiting_jobs = use.waiting_jobs};
+                      .waiting_jobs = use.waiting_jobs,
+                      .free = places_ ? books.free() : -1,
+                      .scattered = scattered};
   if (!samples_.empty() && samples_.back().at_s == now_s_) {
     samples_.back() = now;
     return;
@@ -48,13 +69,24 @@ void Ledger::sample(const Use& use, const HostBooks& books) {
   samples_.push_back(now);
 }
 
-void Ledger::finish(Outcome* outcome) const {
+void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome) const {
   outcome->use = samples_;
   outcome->use_every = stride_;
   outcome->up_gpu_s = counted_up_gpu_s_;
   outcome->training_gpu_s = training_gpu_s_;
   outcome->changing_gpu_s = changing_gpu_s_;
   outcome->cost = cost_;
+  if (!places_) return;
+  FreeGpus free{.gpu_s = counted_free_gpu_s_,
+                .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()),
+                .unusable_gpu_s = 0};
+  int64_t jobs = 0;
+  for (const auto& [gpus, count] : jobs_of_size) {
+    free.unusable_gpu_s += static_cast<double>(count) * below(counted_scattered_gpu_s_, gpus);
+    jobs += count;
+  }
+  free.unusable_gpu_s /= static_cast<double>(std::max<int64_t>(jobs, 1));
+  outcome->free = free;
 }
 
 }  // namespace scalai::sched::internal

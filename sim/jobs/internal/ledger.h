@@ -1,7 +1,9 @@
 #pragma once
-// What GPUs were used for and cost, summed up over time: O(types) an instant, whatever runs.
+// What GPUs were used for and cost, and how free ones were scattered over hosts, summed up over time: O(types, different
+// numbers of free GPUs on partly used hosts) an instant, whatever runs.
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "ptc/sched/fleet.h"
@@ -26,6 +28,9 @@ class Ledger {
   void set_window(double from_s, double to_s) { from_s_ = from_s, to_s_ = to_s; }
   void close() { to_s_ = std::min(to_s_, now_s_); }
 
+  // Jobs have no places, so nothing is said of free GPUs.
+  void without_places() { places_ = false; }
+
   // Time goes on to `to_s`; things were as in `use` and `books` until then.
   void advance(double to_s, const Use& use, const HostBooks& books);
   // Keeps a sample of how things are now; every second one goes when there are too many, and from then on every second
@@ -39,16 +44,27 @@ class Ledger {
   // Integrals since the start: jobs in the system, GPUs up (x seconds).
   double job_s() const { return job_s_; }
   double up_gpu_s() const { return up_gpu_s_; }
+  // Integrals since the start: free GPUs (`HostBooks::free`), and of these the ones on hosts where less is free than
+  // min(gpus, GPUs of the host).
+  double free_gpu_s() const { return free_gpu_s_; }
+  double unusable_gpu_s(int gpus) const { return below(scattered_gpu_s_, gpus); }
   // Whether now is within the window, its end included.
   bool counts() const { return now_s_ >= from_s_ && now_s_ <= to_s_; }
 
-  void finish(Outcome* outcome) const;
+  // `jobs_of_size`: jobs of the workload by the GPUs they ask for.
+  void finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome) const;
 
  private:
+  static double below(const std::vector<double>& scattered, int gpus);
+
   double now_s_ = 0;
   double from_s_ = 0, to_s_ = kNever;
   double up_gpu_s_ = 0, job_s_ = 0;                                                   // since the start
   double counted_up_gpu_s_ = 0, training_gpu_s_ = 0, changing_gpu_s_ = 0, cost_ = 0;  // in the window
+  // The same of free GPUs; scattered ones by the number that their host has free.
+  double free_gpu_s_ = 0, counted_free_gpu_s_ = 0;
+  std::vector<double> scattered_gpu_s_, counted_scattered_gpu_s_;
+  bool places_ = true;
   std::vector<double> price_, paid_;
   size_t limit_;
   int64_t stride_ = 1, skipped_ = 0;
