@@ -50,7 +50,8 @@ int validate(const Arguments& arguments) {
       continue;
     }
     const scenario::ClusterScenario& good = **scenario;
-    print("{}: ok: {} on {}, {} under {}\n", path, good.workload_text, counted(good.fleet.gpus(), "GPU"),
+    print("{}: ok: {} on {}, {} under {}\n", path, good.workload_text,
+          counted(good.fleet.gpus() / good.fleet.per_gpu, "GPU"),
           good.recovery ? "1 job" : counted(std::ssize(good.workload.jobs), "job"),
           good.policy.name.empty() ? good.policy.exec : good.policy.name);
   }

@@ -30,6 +30,7 @@ constexpr Trait kTraits[] = {
     {"needs-durations", "knows how long jobs take", &sched::PolicyTraits::needs_durations},
     {"stochastic", "draws random numbers, from the scenario's seed", &sched::PolicyTraits::stochastic},
     {"heterogeneous", "knows that GPU types differ in speed", &sched::PolicyTraits::heterogeneous},
+    {"slices", "serves jobs that ask for parts of GPUs", &sched::PolicyTraits::slices},
 };
 
 std::vector<std::string> traits_of(const sched::PolicyInfo& policy) {

@@ -135,7 +135,7 @@ class TypeMeter {
     host_up_.assign(fleet.hosts.size(), 1);
     if (!availability.up.empty()) host_up_ = availability.up;
     for (size_t h = 0; h < fleet.hosts.size(); ++h) {
-      if (host_up_[h] != 0) up_[type_of(h)] += fleet.hosts[h].gpus;
+      if (host_up_[h] != 0) up_[type_of(h)] += fleet.hosts[h].gpus / fleet.per_gpu;
     }
     for (size_t t = 0; t < fleet.types.size(); ++t) {
       costs_[t].type = sched::GpuType(static_cast<int64_t>(t));
@@ -161,7 +161,7 @@ class TypeMeter {
       const size_t h = static_cast<size_t>(host.value);
       if (host_up_[h] == up) continue;
       host_up_[h] = up;
-      up_[type_of(h)] += up != 0 ? fleet_.hosts[h].gpus : -fleet_.hosts[h].gpus;
+      up_[type_of(h)] += (up != 0 ? fleet_.hosts[h].gpus : -fleet_.hosts[h].gpus) / fleet_.per_gpu;
     }
   }
 
@@ -179,6 +179,10 @@ class TypeMeter {
 };
 
 }  // namespace
+
+std::string whole_gpus(int count, int per_gpu) {
+  return per_gpu == 1 ? fmt::format("{}", count) : shortest(count / static_cast<double>(per_gpu));
+}
 
 std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome) {
   const JobValues values = values_of(workload, outcome);
@@ -216,7 +220,7 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
       {"free_gpu_h", "GPU time free", "GPU-h", only(outcome.free.has_value(), free.gpu_s / kSecondsPerHour)},
       {"scattered", "free GPUs on partly used hosts", "share", share(free.scattered_gpu_s, free.gpu_s)},
       {"fragmentation", "free GPUs of no use to a job of the workload", "share",
-       share(free.unusable_gpu_s, free.gpu_s)},
+       free.unusable_gpu_s ? share(*free.unusable_gpu_s, free.gpu_s) : std::nullopt},
       {"with_deadline", "jobs with a deadline", "jobs", only(deadlines, counts.with_deadline)},
       {"deadlines_met", "deadlines met", "jobs", only(deadlines, counts.deadlines_met)},
       {"deadlines_share", "deadlines met, share", "share", share(counts.deadlines_met, counts.with_deadline)},
@@ -305,7 +309,7 @@ std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord
   const double jct_s = done ? record.finish_s - job.submit_s : sched::kNever;
   const double ftf = done && record.isolated_s > 0 ? jct_s / record.isolated_s : sched::kNever;
   std::vector<std::string> cells = {
-      job.name, job.type, job.entity, std::to_string(job.gpus), shortest(job.submit_s), name_of(record.end)};
+      job.name, job.type, job.entity, whole_gpus(job.gpus, job.per_gpu), shortest(job.submit_s), name_of(record.end)};
   for (const double value : {record.first_start_s, record.finish_s, jct_s, record.first_start_s - job.submit_s,
                              record.executed_s, record.isolated_s, ftf, job.deadline_s, record.attained_gpu_s,
                              record.changing_gpu_s, record.lost_gpu_s, job.work, record.work_done}) {
@@ -327,9 +331,10 @@ std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
 std::string utilization_csv(const sched::Outcome& outcome) {
   std::string csv = "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus\n";
   for (const sched::UseSample& use : outcome.use) {
-    const std::string free = use.free < 0 ? "," : fmt::format("{},{}", use.free, use.scattered);
-    csv += fmt::format("{},{},{},{},{},{},{}\n", shortest(use.at_s), use.up, use.training, use.changing,
-                       use.running_jobs, use.waiting_jobs, free);
+    const auto gpus = [&](int count) { return whole_gpus(count, outcome.per_gpu); };
+    const std::string free = use.free < 0 ? "," : fmt::format("{},{}", gpus(use.free), gpus(use.scattered));
+    csv += fmt::format("{},{},{},{},{},{},{}\n", shortest(use.at_s), gpus(use.up), gpus(use.training),
+                       gpus(use.changing), use.running_jobs, use.waiting_jobs, free);
   }
   return csv;
 }

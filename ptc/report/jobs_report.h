@@ -66,6 +66,9 @@ std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, c
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
                           const Screen& screen = {});
 
+// GPUs that a fleet counts in slices, as a number of GPUs: "2", "0.42857142857142855".
+std::string whole_gpus(int count, int per_gpu);
+
 // jobs.csv: its columns, and the cells of one ended job. `more`: columns that only some runs have, and their cells.
 std::vector<std::string> job_columns(const std::vector<std::string>& more = {});
 std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord& record,

@@ -65,10 +65,10 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
   Json types = Json::array();
   for (size_t t = 0; t < fleet.types.size(); ++t) {
     types.push_back({{"type", fleet.types[t].name},
-                     {"gpus", fleet.gpus(sched::GpuType(static_cast<int64_t>(t)))},
+                     {"gpus", fleet.gpus(sched::GpuType(static_cast<int64_t>(t))) / fleet.per_gpu},
                      {"price_per_gpu_hour", fleet.types[t].price_per_gpu_hour}});
   }
-  json["fleet"] = {{"hosts", fleet.hosts.size()}, {"gpus", fleet.gpus()}, {"types", std::move(types)}};
+  json["fleet"] = {{"hosts", fleet.hosts.size()}, {"gpus", fleet.gpus() / fleet.per_gpu}, {"types", std::move(types)}};
   if (outcome.window) {
     const sched::Window& window = *outcome.window;
     const size_t last = std::min(window.to_job, outcome.jobs.size());

@@ -135,9 +135,11 @@ class JobsTrace::Writer {
  private:
   void write_cluster() {
     const uint64_t group = trace_.group("cluster");
+    const double per_gpu = run_.fleet_.per_gpu;
     const auto count = [&](const std::string& name, const std::string& unit, int sched::UseSample::*member) {
-      write_samples(trace_, group, name, unit, outcome_.use,
-                    [&](const sched::UseSample& use) { return std::pair<double, double>(use.at_s, use.*member); });
+      write_samples(trace_, group, name, unit, outcome_.use, [&](const sched::UseSample& use) {
+        return std::pair<double, double>(use.at_s, use.*member / (unit == "GPUs" ? per_gpu : 1));
+      });
     };
     count("waiting jobs", "jobs", &sched::UseSample::waiting_jobs);
     count("running jobs", "jobs", &sched::UseSample::running_jobs);
@@ -163,13 +165,17 @@ class JobsTrace::Writer {
     const Stretch& one = run_.stretches_[static_cast<size_t>(stretch)];
     if (one.placement.empty()) return {};
     const auto type = static_cast<size_t>(one.placement.type.value);
-    return {{"GPUs", int64_t{one.placement.gpus()}}, {"type", run_.fleet_.types[type].name}};
+    std::vector<Note> notes = {{"GPUs", int64_t{one.placement.gpus() / run_.fleet_.per_gpu}},
+                               {"type", run_.fleet_.types[type].name}};
+    if (one.placement.gpus() % run_.fleet_.per_gpu != 0) notes.front() = {"slices of 7", int64_t{one.placement.gpus()}};
+    return notes;
   }
 
   std::string what_of(const Stretch& stretch) const {
     if (stretch.what == Stretch::What::kWaits) return "waits";
     const char* what = stretch.what == Stretch::What::kTrains ? "trains" : "changes";
-    const int gpus = stretch.placement.gpus();
+    const int per_gpu = run_.fleet_.per_gpu, gpus = stretch.placement.gpus() / per_gpu;
+    if (gpus == 0) return fmt::format("{} on {}g", what, stretch.placement.gpus());
     return fmt::format("{} on {} {}", what, gpus, gpus == 1 ? "GPU" : "GPUs");
   }
 
@@ -276,14 +282,19 @@ void JobsTrace::prune() {
 
 std::string JobsTrace::placements_csv() const {
   constexpr const char* kWhat[] = {"waits", "changes", "trains"};
-  std::string text = "from_s,to_s,job,what,gpus,hosts\n";
+  const int per_gpu = fleet_.per_gpu;
+  std::string text = fmt::format("from_s,to_s,job,what,gpus,hosts{}\n", per_gpu > 1 ? ",slices" : "");
   for (const Stretch& one : stretches_) {
     std::string hosts;
     for (const sched::HostShare& share : one.placement.hosts)
-      hosts += fmt::format("{}h{}:{}", hosts.empty() ? "" : " ", share.host.value, share.gpus);
-    text += fmt::format("{},{},{},{},{},{}\n", one.from_s, one.to_s,
+      hosts += fmt::format("{}h{}:{}", hosts.empty() ? "" : " ", share.host.value, whole_gpus(share.gpus, per_gpu));
+    std::string slices = per_gpu > 1 ? "," : "";
+    for (const sched::Slice& slice : one.placement.slices)
+      slices += fmt::format("{}h{}.g{}:{}g@{}", slices.size() == 1 ? "" : " ", slice.host.value, slice.gpu,
+                            slice.slices, slice.start);
+    text += fmt::format("{},{},{},{},{},{}{}\n", one.from_s, one.to_s,
                         csv_cell(workload_.jobs[static_cast<size_t>(one.job.value)].name),
-                        kWhat[static_cast<size_t>(one.what)], one.placement.gpus(), hosts);
+                        kWhat[static_cast<size_t>(one.what)], whole_gpus(one.placement.gpus(), per_gpu), hosts, slices);
   }
   return text;
 }
@@ -295,7 +306,7 @@ std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& avai
     const sched::HostSpec& host = fleet.hosts[h];
     const std::string& type = fleet.types[static_cast<size_t>(host.type.value)].name;
     for (const auto& [from_s, to_s] : times[h])
-      text += fmt::format("h{},{},{},{},{}\n", h, csv_cell(type), host.gpus, from_s, to_s);
+      text += fmt::format("h{},{},{},{},{}\n", h, csv_cell(type), host.gpus / fleet.per_gpu, from_s, to_s);
   }
   return text;
 }

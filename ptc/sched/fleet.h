@@ -22,6 +22,9 @@ struct HostSpec {
 };
 
 struct Fleet {
+  // 7 where GPUs are cut in slices (slices.h): then every number of GPUs, of hosts, jobs and grants, counts slices. Times
+  // and prices of GPUs are of whole ones.
+  int per_gpu = 1;
   std::vector<TypeSpec> types;  // GpuType = index; in order of appearance
   std::vector<HostSpec> hosts;  // HostId = index; their GPUs are numbered host by host (as in cluster::Cluster)
 
@@ -59,10 +62,20 @@ struct HostShare {
   friend auto operator<=>(const HostShare&, const HostShare&) = default;
 };
 
+// A part of a GPU that is cut in slices.
+struct Slice {
+  HostId host;
+  int gpu = 0;     // of the host
+  int start = 0;   // first memory slice
+  int slices = 0;  // compute slices: 1, 2, 3, 4, 7
+  friend auto operator<=>(const Slice&, const Slice&) = default;
+};
+
 // The GPUs of a job, all of one type. Empty = none.
 struct Placement {
   GpuType type;
-  std::vector<HostShare> hosts;  // by host, each once, gpus > 0
+  std::vector<HostShare> hosts;    // by host, each once, gpus > 0
+  std::vector<Slice> slices = {};  // by host and GPU, where GPUs are cut in slices
   int gpus() const;
   bool empty() const { return hosts.empty(); }
   friend bool operator==(const Placement&, const Placement&) = default;

@@ -23,7 +23,9 @@ struct Job {
   std::string type;     // key in throughput tables: "ResNet-18 (batch size 128)", "bert", a catalogue model
   double submit_s = 0;  // from the workload's start, >= 0
   int gpus = 1;         // requested; > 0
-  int min_gpus = 1;     // an elastic policy stays within [min_gpus, max_gpus]; both are `gpus` for a rigid job
+  int slices = 0;    // > 0: it asks for this part of one GPU, the compute slices of a profile (slices.h); `gpus` is 1
+  int per_gpu = 1;   // as of the fleet: 7 = `gpus` counts slices
+  int min_gpus = 1;  // an elastic policy stays within [min_gpus, max_gpus]; both are `gpus` for a rigid job
   int max_gpus = 1;
   double work = 1;             // iterations to do; > 0
   double duration_s = -1;      // run time alone on `gpus` GPUs in the trace; < 0: unknown

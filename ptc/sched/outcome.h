@@ -40,7 +40,7 @@ struct JobRecord {
   double queue_free_gpu_s = kNever, queue_unusable_gpu_s = kNever;
 };
 
-struct UseSample {
+struct UseSample {  // numbers of GPUs count as those of the fleet
   double at_s = 0;
   int up = 0;  // GPUs
   int training = 0;
@@ -55,10 +55,10 @@ struct UseSample {
 struct FreeGpus {
   double gpu_s = 0;
   double scattered_gpu_s = 0;  // on hosts that are partly used
-  // Mean over the jobs of the workload, of the free GPUs on hosts where less is free than min(GPUs the job asks for, GPUs
+  // Absent where GPUs are cut in slices. Mean over the jobs of the workload, of the free GPUs on hosts where less is free than min(GPUs the job asks for, GPUs
   // of the host): the expected fragmentation of FGD (Weng et al., ATC'23) with whole GPUs. Their jobs run on one host; one
   // that asks for more than a host has counts here as one that wants whole hosts.
-  double unusable_gpu_s = 0;
+  std::optional<double> unusable_gpu_s;
 };
 
 // The jobs and the time that the metrics of a run are of.
@@ -78,6 +78,7 @@ struct Outcome {
   std::vector<JobRecord> jobs;   // by id
   std::vector<UseSample> use;    // at changes; every second one is dropped above Options::samples
   int64_t use_every = 1;         // of so many changes one is there
+  int per_gpu = 1;               // of the fleet
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced

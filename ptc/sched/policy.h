@@ -94,6 +94,7 @@ struct PolicyTraits {
   bool needs_durations = false;  // uses Job::work (known length)
   bool stochastic = false;       // draws random numbers (from its seed)
   bool heterogeneous = false;    // knows that GPU types differ in speed
+  bool slices = false;           // serves jobs that ask for parts of GPUs
 };
 
 class Policy {

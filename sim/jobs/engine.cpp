@@ -32,6 +32,7 @@ Engine::Engine(const Setup& setup)
       jobs_(setup.workload->jobs.size()),
       jobs_on_(setup.fleet->hosts.size()),
       times_(setup.workload->jobs.size()) {
+  outcome_.per_gpu = setup.fleet->per_gpu;
   outcome_.jobs.resize(jobs_.size());
   for (size_t k = 0; k < jobs_.size(); ++k) outcome_.jobs[k].job = JobId(static_cast<int64_t>(k));
   outcome_.window = setup.options.window;
@@ -47,7 +48,7 @@ Progress Engine::progress(JobId id) const {
   const JobRecord& entry = outcome_.jobs[static_cast<size_t>(id.value)];
   const double dt = one.placement.empty() ? 0 : now_s_ - one.booked_s;
   return Progress{.work_done = one.training.work(now_s_, setup_.options.checkpoints),
-                  .attained_gpu_s = entry.attained_gpu_s + dt * one.placement.gpus(),
+                  .attained_gpu_s = entry.attained_gpu_s + dt * whole(one.placement.gpus()),
                   .executed_s = entry.executed_s + dt,
                   .first_start_s = entry.first_start_s,
                   .last_change_s = one.last_change_s,
@@ -196,6 +197,7 @@ void Engine::end_job(JobId id, JobEnd end) {
     setup_.changes->idle(id, now_s_);
   }
   if (!one.placement.empty()) unseat(id);
+  std::erase_if(blocked_, [id](const Grant& grant) { return grant.job == id; });
   entry.work_done = one.training.work(now_s_, setup_.options.checkpoints);
   if (one.state != State::kFuture) --use_.waiting_jobs;
   one.state = State::kEnded;

@@ -23,17 +23,18 @@ constexpr size_t kMostJobs = 60, kMostHeldHosts = 24, kMostLanes = 96, kMostHeld
 struct Held {
   double from_s = 0, to_s = 0;
   std::string job, what;
-  int64_t gpus = 0;
-  std::vector<std::pair<int64_t, int64_t>> hosts;  // host, GPUs of it
+  double gpus = 0;
+  std::vector<std::pair<int64_t, double>> hosts;  // host, GPUs of it
   double seconds() const { return to_s - from_s; }
 };
 
 // "h0:8 h3:4"; what is not of this form is left out.
-std::vector<std::pair<int64_t, int64_t>> hosts_in(const std::string& text) {
-  std::vector<std::pair<int64_t, int64_t>> hosts;
+std::vector<std::pair<int64_t, double>> hosts_in(const std::string& text) {
+  std::vector<std::pair<int64_t, double>> hosts;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    int64_t host = 0, gpus = 0;
+    int64_t host = 0;
+    double gpus = 0;
     const char* const end = word.data() + word.size();
     if (word.front() != 'h') continue;
     const auto first = std::from_chars(word.data() + 1, end, host);
@@ -53,7 +54,7 @@ std::vector<Held> all_held(const JobsData& run) {
                          .to_s = rows.number_or_zero(row, "to_s"),
                          .job = rows.text(row, "job"),
                          .what = rows.text(row, "what"),
-                         .gpus = static_cast<int64_t>(rows.number_or_zero(row, "gpus")),
+                         .gpus = rows.number_or_zero(row, "gpus"),
                          .hosts = hosts_in(rows.text(row, "hosts"))});
   }
   std::stable_sort(stretches.begin(), stretches.end(),

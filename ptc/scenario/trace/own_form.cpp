@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -10,6 +11,7 @@
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/internal/formats.h"
 #include "ptc/scenario/trace/internal/values.h"
+#include "ptc/sched/slices.h"
 
 // The first line: scalai-trace,VERSION,jobs|hosts|prices,NAME,END. END is when a trace of hosts ends, in seconds.
 namespace scalai::sched {
@@ -27,7 +29,7 @@ struct Columns {
 
 const Columns& columns_of(TraceContent content) {
   static const Columns kJobs{{"name", "type", "submit_s", "gpus", "min_gpus", "max_gpus", "work", "duration_s",
-                              "weight", "deadline_s", "entity", "batch"},
+                              "weight", "deadline_s", "entity", "batch", "mig"},
                              {"submit_s", "gpus"}};
   static const Columns kHosts{{"record", "at_s", "what", "hosts", "until_s", "type", "price", "text"},
                               {"record", "at_s", "what", "hosts"}};
@@ -39,12 +41,20 @@ const Columns& columns_of(TraceContent content) {
 // "" for what is not known or never: < 0 and infinity cannot be written as numbers of such columns.
 std::string known_or_empty(double value) { return value < 0 || value == kNever ? "" : shortest(value); }
 
+bool any_slices(const Workload& workload) {
+  return std::any_of(workload.jobs.begin(), workload.jobs.end(), [](const Job& job) { return job.slices > 0; });
+}
+
 void write_jobs(const Workload& workload, std::string& text) {
+  const bool slices = any_slices(workload);
   for (const Job& job : workload.jobs) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(job.name), csv_cell(job.type),
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}{}\n", csv_cell(job.name), csv_cell(job.type),
                         shortest(job.submit_s), job.gpus, job.min_gpus, job.max_gpus, shortest(job.work),
                         known_or_empty(job.duration_s), shortest(job.weight),
-                        job.deadline_s == kNever ? "" : shortest(job.deadline_s), csv_cell(job.entity), job.batch);
+                        job.deadline_s == kNever ? "" : shortest(job.deadline_s), csv_cell(job.entity), job.batch,
+                        !slices           ? ""
+                        : job.slices == 0 ? ","
+                                          : fmt::format(",{}g", job.slices));
   }
 }
 
@@ -88,9 +98,11 @@ void write_prices(const PriceTrace& trace, std::string& text) {
 std::string export_trace(const Imported& imported) {
   const bool hosts = !imported.hosts.hosts.empty(), prices = !imported.prices.points.empty();
   const TraceContent content = hosts ? TraceContent::kHosts : prices ? TraceContent::kPrices : TraceContent::kJobs;
+  std::vector<std::string> columns = columns_of(content).all;
+  if (content == TraceContent::kJobs && !any_slices(imported.workload)) std::erase(columns, "mig");
   std::string text = fmt::format("{},{},{},{},{}\n{}\n", kMark, kVersion, kContents[static_cast<size_t>(content)],
                                  csv_cell(imported.workload.name), hosts ? shortest(imported.summary.span_s) : "",
-                                 fmt::join(columns_of(content).all, ","));
+                                 fmt::join(columns, ","));
   if (hosts) {
     write_hosts(imported.hosts, text);
   } else if (prices) {
@@ -119,11 +131,47 @@ std::optional<std::string> optional_name(Csv& csv, std::string_view column, cons
   return given(csv, column) ? csv.name(column) : absent;
 }
 
+// What a job asks for: whole GPUs, or slices of one, by a share below 1 or by the name of a profile.
+struct Asked {
+  int64_t gpus = 1;
+  int slices = 0;
+};
+
+std::optional<Asked> asked_of(Csv& csv) {
+  const std::string_view text = csv.text("gpus");
+  double share = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), share);
+  const bool part = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && share > 0 && share < 1;
+  const bool named = given(csv, "mig");
+  if (part && named) {
+    csv.problem("mig", fmt::format("is given, and so is a share of a GPU ({})", text));
+    return std::nullopt;
+  }
+  if (part) {
+    const int slices = slice_profile_of_share(share).compute;
+    return slices == kSlicesOfGpu ? Asked{} : Asked{1, slices};
+  }
+  const auto gpus = csv.count("gpus", kGpuCount);
+  if (!gpus) return std::nullopt;
+  if (!named) return Asked{*gpus, 0};
+  const SliceProfile* profile = slice_profile(std::string(csv.text("mig")));
+  if (profile == nullptr) {
+    csv.problem("mig", fmt::format("{} is no profile of 1g, 2g, 3g, 4g, 7g", in_quotes(csv.text("mig"))));
+    return std::nullopt;
+  }
+  if (*gpus != 1) {
+    csv.problem("gpus", fmt::format("is {} with mig {}: a job has slices of one GPU", *gpus, profile->name));
+    return std::nullopt;
+  }
+  return profile->compute == kSlicesOfGpu ? Asked{} : Asked{1, profile->compute};
+}
+
 void read_job(Csv& csv, Reading& reading) {
   const auto name = optional_name(csv, "name", fmt::format("job-{}", reading.jobs.size()));
   const auto type = optional_name(csv, "type", "");
   const auto submit = csv.number("submit_s", kAnyTime);
-  const auto gpus = csv.count("gpus", kGpuCount);
+  const auto asked = asked_of(csv);
+  const auto gpus = asked ? std::optional(asked->gpus) : std::nullopt;
   const auto least = optional_count(csv, "min_gpus", kGpuCount, gpus);
   const auto most = optional_count(csv, "max_gpus", kGpuCount, gpus);
   const auto duration = optional_number(csv, "duration_s", kNotNegative, -1);
@@ -147,6 +195,7 @@ void read_job(Csv& csv, Reading& reading) {
   job.type = *type;
   job.submit_s = *submit;
   job.gpus = static_cast<int>(*gpus);
+  job.slices = asked->slices;
   job.min_gpus = static_cast<int>(*least);
   job.max_gpus = static_cast<int>(*most);
   job.work = *work;

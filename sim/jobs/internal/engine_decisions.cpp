@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ptc/base/status.h"
 #include "sim/jobs/internal/engine_state.h"
@@ -44,6 +45,12 @@ absl::Status Engine::check(const Grant& grant) const {
     }
     last = share.host;
     gpus += share.gpus;
+  }
+  if (fleet().per_gpu > 1 && (!grant.hosts.empty() || grant.beside.valid() || grant.gpus != job(grant.job).gpus)) {
+    return broken(
+        fmt::format("job \"{}\" is to have {} slices of GPUs that are cut, of which only numbers are granted, "
+                    "as asked for",
+                    name, grant.gpus));
   }
   if (!grant.hosts.empty() && gpus != grant.gpus) {
     return broken(fmt::format("{} GPUs for job \"{}\", but {} on hosts", grant.gpus, name, gpus));
@@ -159,11 +166,6 @@ absl::Status Engine::apply(const Decision& decision) {
     SCALAI_RETURN_IF_ERROR(check(*grants_[k]));
   }
 
-  struct Move {
-    const Grant* grant;
-    Placement before;
-    State state_before;
-  };
   std::vector<Move> moves;
   for (const Grant* grant : grants_) {
     if (!stays(*grant)) moves.push_back(Move{grant, {}, live(grant->job).state});
@@ -183,16 +185,44 @@ absl::Status Engine::apply(const Decision& decision) {
     if (setup_.watcher.placed) setup_.watcher.placed(now_s_, id, live(id).placement, JobId());
   }
   std::erase_if(moves, [](const Move& move) { return move.grant->gpus == 0; });
-  // Named hosts first, then the largest; those beside another last.
-  std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
-    const auto key = [](const Grant& grant) {
-      return std::pair(grant.beside.valid() ? 2 : grant.hosts.empty() ? 1 : 0, -grant.gpus);
-    };
-    return key(*a.grant) < key(*b.grant);
-  });
-  for (const Move& move : moves) SCALAI_RETURN_IF_ERROR(place(*move.grant, move.before));
-  for (const Move& move : moves) SCALAI_RETURN_IF_ERROR(settle_move(*move.grant, move.before, move.state_before));
-  if (!moves.empty()) idle_wakes_ = 0;
+  return carry_out(std::move(moves));
+}
+
+// With slices: whether a grant finds no place yet. Those after it wait behind it, so that none is overtaken for ever.
+bool Engine::waits_for_slices(const Move& move) {
+  if (fleet().per_gpu == 1) return false;
+  if (blocked_.empty() && books_.fits(move.grant->type, move.grant->gpus)) return false;
+  blocked_.push_back(*move.grant);
+  if (setup_.watcher.placed && move.state_before != State::kWaiting)
+    setup_.watcher.placed(now_s_, move.grant->job, Placement{}, JobId());
+  return true;
+}
+
+// All jobs that move are off their GPUs. Grants that waited for slices come first.
+absl::Status Engine::carry_out(std::vector<Move> moves) {
+  if (fleet().per_gpu == 1) {
+    // Named hosts first, then the largest; those beside another last.
+    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+      const auto key = [](const Grant& grant) {
+        return std::pair(grant.beside.valid() ? 2 : grant.hosts.empty() ? 1 : 0, -grant.gpus);
+      };
+      return key(*a.grant) < key(*b.grant);
+    });
+  }
+  const std::vector<Grant> earlier = std::exchange(blocked_, {});
+  std::vector<Move> queue;
+  for (const Grant& grant : earlier) {
+    if (granted(grant.job) == nullptr) queue.push_back({&grant, live(grant.job).state_at, State::kWaiting});
+  }
+  for (Move& move : moves) queue.push_back(std::move(move));
+  std::vector<const Move*> placed;
+  for (const Move& move : queue) {
+    if (waits_for_slices(move)) continue;
+    SCALAI_RETURN_IF_ERROR(place(*move.grant, move.before));
+    placed.push_back(&move);
+  }
+  for (const Move* move : placed) SCALAI_RETURN_IF_ERROR(settle_move(*move->grant, move->before, move->state_before));
+  if (!placed.empty()) idle_wakes_ = 0;
   return absl::OkStatus();
 }
 

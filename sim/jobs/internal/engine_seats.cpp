@@ -23,7 +23,7 @@ void Engine::book(JobId id) {
   if (one.placement.empty()) return;
   const double paid = ledger_.paid_per_gpu(one.placement.type);
   JobRecord& entry = record(id);
-  const int gpus = one.placement.gpus();
+  const double gpus = whole(one.placement.gpus());
   entry.executed_s += dt;
   entry.attained_gpu_s += dt * gpus;
   if (one.state == State::kChanging) entry.changing_gpu_s += dt * gpus;
@@ -32,7 +32,9 @@ void Engine::book(JobId id) {
 }
 
 void Engine::book_queue(JobId id) {
-  record(id).queue_free_gpu_s = ledger_.free_gpu_s() - live(id).arrived_free_gpu_s;
+  const double per_gpu = fleet().per_gpu;
+  record(id).queue_free_gpu_s = (ledger_.free_gpu_s() - live(id).arrived_free_gpu_s) / per_gpu;
+  if (per_gpu > 1) return;  // hosts do not say whether slices fit
   record(id).queue_unusable_gpu_s = ledger_.unusable_gpu_s(job(id).gpus) - live(id).arrived_unusable_gpu_s;
 }
 
@@ -57,7 +59,7 @@ void Engine::stop_training(JobId id, bool keeps_work) {
     one.training.save(now_s_, setup_.options.checkpoints);
   } else {
     const double lost = one.training.lose(now_s_, setup_.options.checkpoints);
-    const double gpu_s = one.last_rate > 0 ? lost / one.last_rate * one.last_gpus : 0;
+    const double gpu_s = one.last_rate > 0 ? lost / one.last_rate * whole(one.last_gpus) : 0;
     record(id).lost_gpu_s += gpu_s;
     if (ledger_.counts()) outcome_.lost_gpu_s += gpu_s;
   }
@@ -188,7 +190,7 @@ void Engine::drop_work(JobId id, double iterations) {
   const double gone = std::min(iterations, one.training.work(now_s_, setup_.options.checkpoints));
   if (gone <= 0) return;
   one.training.drop(gone);
-  const double gpu_s = one.last_rate > 0 ? gone / one.last_rate * one.last_gpus : 0;
+  const double gpu_s = one.last_rate > 0 ? gone / one.last_rate * whole(one.last_gpus) : 0;
   record(id).lost_gpu_s += gpu_s;
   if (ledger_.counts()) outcome_.lost_gpu_s += gpu_s;
 }

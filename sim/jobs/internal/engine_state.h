@@ -70,6 +70,7 @@ class Engine : public View {
 
   // engine_seats.cpp: GPUs of jobs
   LiveJob& live(JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
+  double whole(int gpus) const { return gpus / static_cast<double>(fleet().per_gpu); }  // GPUs that may be in slices
   const LiveJob& live(JobId id) const { return jobs_[static_cast<size_t>(id.value)]; }
   JobRecord& record(JobId id) { return outcome_.jobs[static_cast<size_t>(id.value)]; }
   int training_gpus(JobId id) const;  // that count as training because of this job or the one beside it
@@ -94,6 +95,13 @@ class Engine : public View {
   bool stays(const Grant& grant) const;
   absl::Status place(const Grant& grant, const Placement& before);
   absl::Status settle_move(const Grant& grant, const Placement& before, State state_before);
+  struct Move {
+    const Grant* grant;
+    Placement before;
+    State state_before;
+  };
+  absl::Status carry_out(std::vector<Move> moves);
+  bool waits_for_slices(const Move& move);
 
   Setup setup_;
   HostBooks books_;
@@ -113,6 +121,8 @@ class Engine : public View {
   int64_t ended_ = 0;
   size_t window_left_ = 0;  // jobs of the window that have not ended
 
+  // Granted, in this order, but no GPU has the slices in one piece.
+  std::vector<Grant> blocked_;
   std::vector<Event> events_;          // of this instant
   std::vector<const Grant*> grants_;   // of this decision, by job
   std::vector<JobId> touched_;         // jobs whose rate may have changed through a neighbour

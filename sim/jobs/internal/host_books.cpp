@@ -9,6 +9,7 @@
 namespace scalai::sched::internal {
 
 HostBooks::HostBooks(const Fleet& fleet, const Availability* availability) {
+  if (fleet.per_gpu > 1) slices_.emplace(fleet);
   const size_t types = fleet.types.size();
   std::vector<int> widest(types, 0), ever(types, 0);
   std::vector<uint8_t> comes(fleet.hosts.size(), 1);
@@ -57,6 +58,7 @@ void HostBooks::count_free(const Host& host, int sign) {
 void HostBooks::enlist(HostId host) {
   const Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
+  if (slices_) slices_->open(host);
   capacity_[index(entry.type)] += entry.gpus;
   free_in_type_[index(entry.type)] += entry.free;
   count_free(entry, 1);
@@ -66,6 +68,7 @@ void HostBooks::enlist(HostId host) {
 void HostBooks::delist(HostId host) {
   const Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
+  if (slices_) slices_->close(host);
   capacity_[index(entry.type)] -= entry.gpus;
   free_in_type_[index(entry.type)] -= entry.free;
   count_free(entry, -1);
@@ -148,8 +151,20 @@ HostId HostBooks::emptiest(GpuType type, const Placement& own) const {
   return HostId(sets[free].next(0));
 }
 
+Placement HostBooks::place_slices(GpuType type, int gpus) {
+  Placement placement{.type = type, .hosts = {}, .slices = slices_->place(gpus)};
+  for (const Slice& slice : placement.slices) {
+    if (placement.hosts.empty() || placement.hosts.back().host != slice.host)
+      placement.hosts.push_back({slice.host, 0});
+    placement.hosts.back().gpus += slice.slices;
+    set_free(slice.host, hosts_[index(slice.host)].free - slice.slices);
+  }
+  return placement;
+}
+
 Placement HostBooks::place(GpuType type, int gpus, const Placement& own) {
-  SCALAI_CHECK(gpus > 0 && gpus <= free(type));
+  SCALAI_CHECK(gpus > 0 && fits(type, gpus));
+  if (slices_) return place_slices(type, gpus);
   Placement placement{.type = type, .hosts = {}};
   while (gpus > 0) {
     HostId host = best_fit(type, gpus, own);
@@ -164,6 +179,7 @@ Placement HostBooks::place(GpuType type, int gpus, const Placement& own) {
 }
 
 absl::Status HostBooks::take(const Placement& placement) {
+  SCALAI_CHECK(!slices_);
   for (const HostShare& share : placement.hosts) {
     const Host& entry = hosts_[index(share.host)];
     if (entry.up && entry.free >= share.gpus) continue;
@@ -176,6 +192,7 @@ absl::Status HostBooks::take(const Placement& placement) {
 }
 
 void HostBooks::give(const Placement& placement) {
+  if (slices_) slices_->give(placement.slices);
   for (const HostShare& share : placement.hosts) set_free(share.host, hosts_[index(share.host)].free + share.gpus);
 }
 

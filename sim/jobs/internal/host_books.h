@@ -5,10 +5,12 @@
 // placement, whatever the fleet's size.
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "ptc/sched/fleet.h"
 #include "sim/jobs/internal/bitmap.h"
+#include "sim/jobs/internal/slice_books.h"
 
 namespace scalai::sched::internal {
 
@@ -38,9 +40,11 @@ class HostBooks {
   // Nothing may be placed on it any more (detach its jobs first).
   void set_down(HostId host, double now_s);
 
-  // Takes `gpus` GPUs of a type where they lie best; free(type) >= gpus. `own`: where the job was.
+  // Whether place() finds them. With slices enough may be free, but not in one piece.
+  bool fits(GpuType type, int gpus) const { return gpus <= free(type) && (!slices_ || slices_->fits(gpus)); }
+  // Takes `gpus` GPUs of a type where they lie best; fits(type, gpus). `own`: where the job was.
   Placement place(GpuType type, int gpus, const Placement& own);
-  // Takes exactly these GPUs. Error: Internal names the host that is down or full; nothing is taken then.
+  // Takes exactly these GPUs; not with slices (CHECK). Error: Internal names the host that is down or full; nothing is taken then.
   absl::Status take(const Placement& placement);
   void give(const Placement& placement);
 
@@ -61,6 +65,7 @@ class HostBooks {
   void enlist(HostId host);
   void delist(HostId host);
   void count_free(const Host& host, int sign);
+  Placement place_slices(GpuType type, int gpus);
   HostId best_fit(GpuType type, int gpus, const Placement& own) const;
   HostId emptiest(GpuType type, const Placement& own) const;
 
@@ -68,6 +73,7 @@ class HostBooks {
   // by type, then by number of free GPUs (from 1): open hosts that have so many
   std::vector<std::vector<Bitmap>> by_free_;
   std::vector<int> capacity_, free_in_type_, up_in_type_;
+  std::optional<SliceBooks> slices_;  // of fleets whose GPUs are cut in slices
   std::map<int, int> scattered_;
   int free_ = 0;
   int up_gpus_ = 0;

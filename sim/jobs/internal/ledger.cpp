@@ -7,7 +7,8 @@
 
 namespace scalai::sched::internal {
 
-Ledger::Ledger(const Fleet& fleet, size_t samples) : limit_(std::max<size_t>(samples, 2)) {
+Ledger::Ledger(const Fleet& fleet, size_t samples)
+    : gpus_each_(1.0 / fleet.per_gpu), limit_(std::max<size_t>(samples, 2)) {
   for (const TypeSpec& type : fleet.types) price_.push_back(type.price_per_gpu_hour);
   paid_.assign(price_.size(), 0);
   int widest = 0;
@@ -40,7 +41,7 @@ void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
   }
   for (size_t type = 0; type < price_.size(); ++type) {
     paid_[type] += dt / 3600 * price_[type];
-    cost_ += counted / 3600 * price_[type] * books.up_gpus(GpuType(static_cast<int64_t>(type)));
+    cost_ += counted / 3600 * price_[type] * books.up_gpus(GpuType(static_cast<int64_t>(type))) * gpus_each_;
   }
 }
 
@@ -72,20 +73,21 @@ void Ledger::sample(const Use& use, const HostBooks& books) {
 void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome) const {
   outcome->use = samples_;
   outcome->use_every = stride_;
-  outcome->up_gpu_s = counted_up_gpu_s_;
-  outcome->training_gpu_s = training_gpu_s_;
-  outcome->changing_gpu_s = changing_gpu_s_;
+  outcome->up_gpu_s = counted_up_gpu_s_ * gpus_each_;
+  outcome->training_gpu_s = training_gpu_s_ * gpus_each_;
+  outcome->changing_gpu_s = changing_gpu_s_ * gpus_each_;
   outcome->cost = cost_;
   if (!places_) return;
-  FreeGpus free{.gpu_s = counted_free_gpu_s_,
-                .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()),
-                .unusable_gpu_s = 0};
+  FreeGpus free{.gpu_s = counted_free_gpu_s_ * gpus_each_,
+                .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()) * gpus_each_,
+                .unusable_gpu_s = {}};
+  double unusable = 0;
   int64_t jobs = 0;
   for (const auto& [gpus, count] : jobs_of_size) {
-    free.unusable_gpu_s += static_cast<double>(count) * below(counted_scattered_gpu_s_, gpus);
+    unusable += static_cast<double>(count) * below(counted_scattered_gpu_s_, gpus);
     jobs += count;
   }
-  free.unusable_gpu_s /= static_cast<double>(std::max<int64_t>(jobs, 1));
+  if (gpus_each_ == 1) free.unusable_gpu_s = unusable / static_cast<double>(std::max<int64_t>(jobs, 1));
   outcome->free = free;
 }
 

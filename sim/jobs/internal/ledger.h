@@ -41,7 +41,7 @@ class Ledger {
   double price(GpuType type) const { return price_[static_cast<size_t>(type.value)]; }
   // US dollars that one GPU of a type has cost since the start, if it was up.
   double paid_per_gpu(GpuType type) const { return paid_[static_cast<size_t>(type.value)]; }
-  // Integrals since the start: jobs in the system, GPUs up (x seconds).
+  // Integrals since the start: jobs in the system, GPUs up (x seconds; GPUs count as the fleet's do, here and below).
   double job_s() const { return job_s_; }
   double up_gpu_s() const { return up_gpu_s_; }
   // Integrals since the start: free GPUs (`HostBooks::free`), and of these the ones on hosts where less is free than
@@ -65,6 +65,7 @@ class Ledger {
   double free_gpu_s_ = 0, counted_free_gpu_s_ = 0;
   std::vector<double> scattered_gpu_s_, counted_scattered_gpu_s_;
   bool places_ = true;
+  double gpus_each_ = 1;  // whole GPUs: 1 / per_gpu of the fleet
   std::vector<double> price_, paid_;
   size_t limit_;
   int64_t stride_ = 1, skipped_ = 0;

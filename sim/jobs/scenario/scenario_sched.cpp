@@ -134,6 +134,7 @@ absl::Status build(SchedContext& context, const ClusterLoadOptions& options) {
       build_virtual_clusters(context);
       build_metrics(context);
       build_changes(context);
+      build_slices(context);
     }
   }
   const std::string problems = context.source.render();

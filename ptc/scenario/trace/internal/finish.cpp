@@ -10,6 +10,7 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/sched/slices.h"
 
 namespace scalai::sched::trace {
 namespace {
@@ -42,7 +43,7 @@ absl::Status scale_to_load(const Reading& reading, const Window& window, Importe
   if (span_s <= 0)
     return invalid(fmt::format("{}: load needs jobs that are submitted at two times at least", reading.source));
   double gpu_s = 0;
-  for (const Job& job : jobs) gpu_s += job.duration_s * job.gpus;
+  for (const Job& job : jobs) gpu_s += job.duration_s * (job.slices > 0 ? job.slices / static_cast<double>(kSlicesOfGpu) : job.gpus);
   const double factor = gpu_s / (window.load * window.load_gpus * span_s), first_s = jobs.front().submit_s;
   for (Job& job : jobs) {
     const double slack_s = job.deadline_s - job.submit_s;
@@ -248,6 +249,7 @@ void add_jobs(const Workload& workload, Hasher& hasher) {
   hasher.add(static_cast<int64_t>(workload.jobs.size()));
   for (const Job& job : workload.jobs) {
     hasher.add(job.name).add(job.type).add_double(job.submit_s);
+    if (job.slices > 0) hasher.add(int64_t{job.slices});
     hasher.add(int64_t{job.gpus}).add(int64_t{job.min_gpus}).add(int64_t{job.max_gpus});
     hasher.add_double(job.work).add_double(job.duration_s).add_double(job.weight).add_double(job.deadline_s);
     hasher.add(job.entity).add(job.batch);

@@ -40,9 +40,9 @@ OrderedOptions options_of(const Parameters& parameters, FillMode mode) {
   return options;
 }
 
-constexpr PolicyTraits kFifo = {};
-constexpr PolicyTraits kBackfill = {.work_conserving = true};
-constexpr PolicyTraits kShortest = {.elastic = true, .work_conserving = true, .needs_durations = true};
+constexpr PolicyTraits kFifo = {.slices = true};
+constexpr PolicyTraits kBackfill = {.work_conserving = true, .slices = true};
+constexpr PolicyTraits kShortest = {.elastic = true, .work_conserving = true, .needs_durations = true, .slices = true};
 constexpr PolicyTraits kRemaining = {
     .preemptive = true, .elastic = true, .work_conserving = true, .needs_durations = true};
 
@@ -53,13 +53,17 @@ std::unique_ptr<Policy> make_fifo(const Parameters& parameters, uint64_t) {
 std::unique_ptr<Policy> make_backfill(const Parameters& parameters, uint64_t) {
   OrderedOptions options = options_of(parameters, FillMode::kBackfill);
   options.pack_at = parameters.number("packing");
-  return make_ordered(std::make_unique<BySubmission>(), options, kBackfill);
+  PolicyTraits traits = kBackfill;
+  traits.slices = options.pack_at <= 0;
+  return make_ordered(std::make_unique<BySubmission>(), options, traits);
 }
 
 std::unique_ptr<Policy> make_sjf(const Parameters& parameters, uint64_t) {
   OrderedOptions options = options_of(parameters, FillMode::kBackfill);
   options.elastic = parameters.flag("elastic");
-  return make_ordered(std::make_unique<ByDuration>(), options, kShortest);
+  PolicyTraits traits = kShortest;
+  traits.slices = !options.elastic;
+  return make_ordered(std::make_unique<ByDuration>(), options, traits);
 }
 
 template <bool kTimesGpus>

@@ -85,6 +85,8 @@ void build_prices(SchedContext& context);
 void build_throughputs(SchedContext& context);
 void build_policy(SchedContext& context);
 void build_changes(SchedContext& context);
+// Where jobs ask for parts of GPUs: from here on all GPUs count in slices. The last part.
+void build_slices(SchedContext& context);
 void build_recovery(SchedContext& context);
 
 // The costs of a strategy as ptc/sched takes them.

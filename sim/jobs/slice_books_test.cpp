@@ -1,0 +1,262 @@
+#include "sim/jobs/internal/slice_books.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <deque>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+#include "ptc/sched/slices.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
+
+namespace scalai::sched::internal {
+namespace slice_books_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Fleet sliced_fleet(int hosts, int gpus) {
+  Fleet fleet = testing::plain_fleet(hosts, gpus * kSlicesOfGpu, 7);
+  fleet.per_gpu = kSlicesOfGpu;
+  return fleet;
+}
+
+SliceBooks open_books(int hosts, int gpus) {
+  SliceBooks books(sliced_fleet(hosts, gpus));
+  for (int host = 0; host < hosts; ++host) books.open(HostId(host));
+  return books;
+}
+
+TEST(SliceBooks, PartsGoWhereMostStaysPossible) {
+  SliceBooks books = open_books(1, 2);
+  EXPECT_THAT(books.place(1), ElementsAre(Slice{HostId(0), 0, 6, 1})) << "4g and 2g still fit beside it";
+  EXPECT_THAT(books.place(2), ElementsAre(Slice{HostId(0), 0, 4, 2}));
+  EXPECT_THAT(books.place(4), ElementsAre(Slice{HostId(0), 0, 0, 4})) << "7 of 7";
+  EXPECT_THAT(books.place(3), ElementsAre(Slice{HostId(0), 1, 4, 3}));
+  EXPECT_THAT(books.place(3), ElementsAre(Slice{HostId(0), 1, 0, 3}));
+  EXPECT_FALSE(books.fits(1)) << "six of seven compute slices, but all of the memory";
+  EXPECT_FALSE(books.fits(7));
+}
+
+TEST(SliceBooks, WholeGpusOnFewHosts) {
+  SliceBooks books = open_books(3, 4);
+  const std::vector<Slice> one = books.place(7);
+  EXPECT_THAT(one, ElementsAre(Slice{HostId(0), 0, 0, 7}));
+  EXPECT_THAT(books.place(21),
+              ElementsAre(Slice{HostId(0), 1, 0, 7}, Slice{HostId(0), 2, 0, 7}, Slice{HostId(0), 3, 0, 7}))
+      << "the fullest host that has enough";
+  EXPECT_EQ(books.place(35).size(), 5u) << "a host, and one GPU of the next";
+  EXPECT_TRUE(books.fits(21));
+  EXPECT_FALSE(books.fits(28));
+  books.give(one);
+  EXPECT_TRUE(books.fits(28));
+  books.close(HostId(0));
+  EXPECT_FALSE(books.fits(28));
+}
+
+// Against masks kept by the test: every placement is allowed, and fits() says what a search over all GPUs finds.
+TEST(SliceBooks, RandomPlacementsAreAllowed) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const int hosts = static_cast<int>(random.between(1, 4)), gpus = static_cast<int>(random.between(1, 4));
+    SliceBooks books = open_books(hosts, gpus);
+    std::vector<std::vector<uint8_t>> taken(static_cast<size_t>(hosts),
+                                            std::vector<uint8_t>(static_cast<size_t>(gpus)));
+    std::vector<bool> open(static_cast<size_t>(hosts), true);
+    std::vector<std::vector<Slice>> placed;
+    for (int step = 0; step < 300; ++step) {
+      const int64_t what = random.below(10);
+      if (what < 5) {
+        constexpr int kSizes[] = {1, 2, 3, 4, 7, 14, 21};
+        const int size = kSizes[random.below(7)];
+        bool room = false;
+        int whole = 0;
+        for (size_t h = 0; h < taken.size(); ++h) {
+          for (const uint8_t mask : taken[h]) {
+            whole += open[h] && mask == 0;
+            for (const SliceProfile& one : slice_profiles()) {
+              for (const int start : one.starts)
+                room = room || (open[h] && one.compute == size && (mask & slice_bits(one, start)) == 0);
+            }
+          }
+        }
+        if (size >= 7) room = whole >= size / 7;
+        ASSERT_EQ(books.fits(size), room) << "step " << step << " size " << size;
+        if (!room) continue;
+        placed.push_back(books.place(size));
+        int sum = 0;
+        for (const Slice& slice : placed.back()) {
+          const SliceProfile& profile = *slice_profile(slice.slices);
+          ASSERT_TRUE(open[static_cast<size_t>(slice.host.value)]);
+          ASSERT_EQ(std::count(profile.starts.begin(), profile.starts.end(), slice.start), 1);
+          uint8_t& mask = taken[static_cast<size_t>(slice.host.value)].at(static_cast<size_t>(slice.gpu));
+          ASSERT_EQ(mask & slice_bits(profile, slice.start), 0);
+          mask |= slice_bits(profile, slice.start);
+          sum += slice.slices;
+        }
+        ASSERT_EQ(sum, size);
+      } else if (what < 9 && !placed.empty()) {
+        const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(placed.size())));
+        books.give(placed[k]);
+        for (const Slice& slice : placed[k])
+          taken[static_cast<size_t>(slice.host.value)][static_cast<size_t>(slice.gpu)] &=
+              static_cast<uint8_t>(~slice_bits(*slice_profile(slice.slices), slice.start));
+        placed.erase(placed.begin() + static_cast<std::ptrdiff_t>(k));
+      } else {
+        const size_t host = static_cast<size_t>(random.below(hosts));
+        open[host] = !open[host];
+        if (open[host])
+          books.open(HostId(static_cast<int64_t>(host)));
+        else
+          books.close(HostId(static_cast<int64_t>(host)));
+      }
+    }
+  }
+}
+
+// First come, first served by numbers of slices: it does not know which of them lie side by side.
+class ByNumber : public Policy {
+ public:
+  PolicyTraits traits() const override { return {}; }
+  absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override {
+    Decision decision;
+    for (const Event& event : events) {
+      if (event.kind == Event::Kind::kFinished || event.kind == Event::Kind::kLost) used_ -= view.job(event.job).gpus;
+      if (event.kind == Event::Kind::kSubmitted || event.kind == Event::Kind::kLost) line_.push_back(event.job);
+    }
+    while (!line_.empty() && used_ + view.job(line_.front()).gpus <= view.capacity(GpuType(0))) {
+      const int gpus = view.job(line_.front()).gpus;
+      decision.grants.push_back({.job = line_.front(), .type = GpuType(0), .gpus = gpus, .hosts = {}, .beside = {}});
+      used_ += gpus;
+      line_.pop_front();
+    }
+    return decision;
+  }
+
+ private:
+  std::deque<JobId> line_;
+  int used_ = 0;
+};
+
+Job part(double submit_s, int slices, double seconds) {
+  Job job = testing::rigid_job(fmt::format("{}s-{}", submit_s, slices), submit_s, slices, seconds);
+  job.slices = slices % kSlicesOfGpu == 0 ? 0 : slices;
+  job.per_gpu = kSlicesOfGpu;
+  return job;
+}
+
+absl::StatusOr<Outcome> play(const Fleet& fleet, const Workload& workload, const Availability& availability,
+                             const Watcher& watcher) {
+  ByNumber policy;
+  const testing::PlainThroughput throughput;
+  const auto changes = make_constant_changes({});
+  return run({.workload = &workload,
+              .fleet = &fleet,
+              .availability = &availability,
+              .throughput = &throughput,
+              .policy = &policy,
+              .changes = changes.get(),
+              .options = {},
+              .watcher = watcher});
+}
+
+// One GPU. 3g + 3g take its memory: 1g waits for it, though one compute slice is free, and 2g waits behind it.
+TEST(EngineSlices, ByHand) {
+  const Fleet fleet = sliced_fleet(1, 1);
+  const Workload workload{
+      .name = "", .jobs = {part(0, 3, 100), part(0, 3, 200), part(10, 1, 50), part(120, 2, 30), part(130, 7, 10)}};
+  const auto outcome = play(fleet, workload, {}, {});
+  ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
+  const std::vector<JobRecord>& jobs = outcome->jobs;
+  EXPECT_EQ(jobs[2].first_start_s, 100) << "when the first 3g has ended";
+  EXPECT_EQ(jobs[2].finish_s, 150);
+  EXPECT_EQ(jobs[3].first_start_s, 120) << "3g + 1g + 2g";
+  EXPECT_EQ(jobs[4].first_start_s, 200);
+  EXPECT_EQ(outcome->end_s, 210);
+  EXPECT_DOUBLE_EQ(jobs[1].attained_gpu_s, 200 * 3 / 7.0);
+  EXPECT_DOUBLE_EQ(jobs[4].attained_gpu_s, 10);
+  EXPECT_DOUBLE_EQ(jobs[4].cost, 10 / 3600.0 * 7);
+  EXPECT_DOUBLE_EQ(outcome->up_gpu_s, 210);
+  EXPECT_DOUBLE_EQ(outcome->training_gpu_s, (300 + 600 + 50 + 60 + 70) / 7.0);
+  EXPECT_DOUBLE_EQ(outcome->cost, 210 / 3600.0 * 7);
+  ASSERT_TRUE(outcome->free);
+  EXPECT_DOUBLE_EQ(outcome->free->gpu_s, 210 - (300 + 600 + 50 + 60 + 70) / 7.0);
+  EXPECT_FALSE(outcome->free->unusable_gpu_s);
+  EXPECT_DOUBLE_EQ(jobs[2].queue_free_gpu_s, 90 * 1 / 7.0);
+}
+
+// Three GPUs, each with a 3g and a 4g; of each one ends at 10 s. 10 slices are free then, but no whole GPU: the 7g waits
+// for the 3g that ends at 100 s, and the 1g that is granted later waits behind it, though it fits.
+TEST(EngineSlices, NobodyOvertakesWhoWaitsForSlices) {
+  const Fleet fleet = sliced_fleet(1, 3);
+  const Workload workload{.name = "",
+                          .jobs = {part(0, 3, 100), part(0, 4, 10), part(0, 4, 500), part(0, 3, 10), part(0, 4, 500),
+                                   part(0, 3, 10), part(11, 7, 50), part(12, 1, 50)}};
+  const auto outcome = play(fleet, workload, {}, {});
+  ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
+  EXPECT_EQ(outcome->jobs[6].first_start_s, 100);
+  EXPECT_EQ(outcome->jobs[7].first_start_s, 100);
+}
+
+// Hosts that fail, jobs of all sizes: at every moment the slices in use are allowed, apart from the engine's books.
+TEST(EngineSlices, RandomRunsAreAllowed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const int hosts = static_cast<int>(random.between(1, 4));
+    const Fleet fleet = sliced_fleet(hosts, 2);
+    Workload workload;
+    double at_s = 0;
+    for (int k = 0; k < 60; ++k) {
+      constexpr int kSizes[] = {1, 1, 1, 2, 2, 3, 4, 7, 14};
+      workload.jobs.push_back(part(at_s, kSizes[random.below(9)], static_cast<double>(random.between(1, 200))));
+      workload.jobs.back().name += fmt::format("-{}", k);
+      at_s += static_cast<double>(random.below(40));
+    }
+    Availability availability;
+    for (int k = 0; k < 6; ++k) {
+      const HostId host(random.below(hosts));
+      availability.events.push_back({.at_s = 100.0 * k + 50, .kind = FleetEvent::Kind::kFailed, .hosts = {host}});
+      availability.events.push_back({.at_s = 100.0 * k + 90, .kind = FleetEvent::Kind::kUp, .hosts = {host}});
+    }
+    std::map<JobId, Placement> now;
+    std::vector<std::string> problems;
+    Watcher watcher;
+    watcher.placed = [&](double now_s, JobId job, const Placement& placement, JobId) {
+      now[job] = placement;
+      int sum = 0;
+      for (const Slice& slice : placement.slices) sum += slice.slices;
+      if (sum != placement.gpus()) problems.push_back(fmt::format("{}: {} of {}", now_s, sum, placement.gpus()));
+      if (sum != 0 && sum != workload.jobs[static_cast<size_t>(job.value)].gpus) problems.emplace_back("another size");
+    };
+    watcher.training = [&](double now_s, JobId) {
+      std::map<std::pair<HostId, int>, int> taken;
+      for (const auto& [job, placement] : now) {
+        for (const Slice& slice : placement.slices) {
+          const SliceProfile& profile = *slice_profile(slice.slices);
+          int& mask = taken[{slice.host, slice.gpu}];
+          if (std::count(profile.starts.begin(), profile.starts.end(), slice.start) != 1 || slice.gpu > 1)
+            problems.push_back(fmt::format("{}: {}g at {}", now_s, slice.slices, slice.start));
+          if ((mask & slice_bits(profile, slice.start)) != 0) problems.push_back(fmt::format("{}: twice", now_s));
+          mask |= slice_bits(profile, slice.start);
+        }
+      }
+    };
+    watcher.ended = [&](double, const Job&, const JobRecord& record) { now.erase(record.job); };
+    const auto outcome = play(fleet, workload, availability, watcher);
+    ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
+    EXPECT_THAT(problems, IsEmpty());
+    double held = 0;
+    for (const JobRecord& record : outcome->jobs) {
+      held += record.attained_gpu_s;
+      EXPECT_NE(record.end, JobEnd::kUnfinished);
+    }
+    EXPECT_NEAR(held, outcome->training_gpu_s + outcome->changing_gpu_s, 1e-6 * (1 + held));
+  }
+}
+
+}  // namespace slice_books_test
+}  // namespace scalai::sched::internal
