@@ -24,6 +24,8 @@ int simulate(const Arguments& arguments) {
                            .cluster = arguments.text("cluster"),
                            .out = arguments.text("out"),
                            .format = arguments.text("format"),
+                           .snapshot = arguments.text("snapshot"),
+                           .resume = arguments.text("resume"),
                            .settings = arguments.texts("set"),
                            .manifest = start_manifest()});
 }
@@ -34,7 +36,9 @@ Command sim_command() {
            .usage = "scalai sim SCENARIO [--out=DIR]",
            .description = "The part of `scalai sim` that runs scenarios with \"workload\" or \"recovery\".",
            .options = {cluster_option(), text_option("out", "DIR", "Writes the report into this folder."),
-                       format_option(), texts_option("set", "PATH=VALUE", "Another value of a field of the scenario.")},
+                       format_option(), text_option("snapshot", "FILE", "Keeps costly answers."),
+                       text_option("resume", "FILE", "Goes on from these."),
+                       texts_option("set", "PATH=VALUE", "Another value of a field of the scenario.")},
            .examples = {"scalai sim scenarios/gavel-hetero-jct.textproto"},
            .min_arguments = 1,
            .max_arguments = 1},

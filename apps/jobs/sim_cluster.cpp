@@ -16,9 +16,11 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/base/version.h"
 #include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
+#include "ptc/sched/answer_log.h"
 #include "ptc/sched/fluid.h"
 #include "sim/jobs/change_fabric.h"
 #include "sim/jobs/scenario/scenario_sched.h"
@@ -63,12 +65,39 @@ class ClusterRun {
       : scenario_(scenario), options_(options), factors_(scenario::estimate_factors_of(scenario)) {}
 
   int run() {
+    if (const absl::Status kept = keep(); !kept.ok()) return report_error(kept);
     if (const absl::Status ready = prepare(); !ready.ok()) return report_error(ready);
     return scenario_.recovery ? run_recovery() : run_jobs();
   }
 
  private:
   std::string path_of(const std::string& name) const { return (std::filesystem::path(options_.out) / name).string(); }
+
+  // The policy, whose answers are kept in a snapshot or come from one.
+  absl::Status keep() {
+    if (!scenario_.recovery) {
+      SCALAI_ASSIGN_OR_RETURN(policy_, scenario::make_policy(scenario_));
+    }
+    const bool goes_on = !options_.resume.empty();
+    if (!goes_on && options_.snapshot.empty()) return absl::OkStatus();
+    const std::string about = fmt::format("{} {}", kVersion, scenario_.digest);
+    const std::string what = goes_on ? "--resume" : "--snapshot";
+    const std::string kept =
+        "a snapshot has the decisions of policy programs, and the shares of gavel-* policies that are linear programs";
+    if (scenario_.recovery) return invalid(fmt::format("{}: a recovery design is one short run; {}", what, kept));
+    sched::Policy* policy = policy_.get();
+    if (!policy->keep_answers(nullptr)) {
+      return invalid(fmt::format("{}: {} has no answers that a snapshot could keep, and would start again\n  hint: {}",
+                                 what, scenario_.policy.name, kept));
+    }
+    auto log =
+        goes_on ? sched::AnswerLog::resume(options_.resume, about) : sched::AnswerLog::create(options_.snapshot, about);
+    SCALAI_RETURN_IF_ERROR(log.status());
+    log_ = *std::move(log);
+    SCALAI_ASSIGN_OR_RETURN(policy_, scenario::make_policy(scenario_));
+    SCALAI_CHECK(policy_->keep_answers(log_.get()));
+    return absl::OkStatus();
+  }
 
   // Whoever finds a summary.json finds the whole report: an earlier one goes first.
   absl::Status prepare() {
@@ -119,12 +148,10 @@ class ClusterRun {
   }
 
   int run_jobs() {
-    const auto policy = scenario::make_policy(scenario_);
-    if (!policy.ok()) return report_error(policy.status());
     const auto changes = scenario::make_changes(scenario_);
     if (!changes.ok()) return report_error(changes.status());
     report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
-    if (dynamic_cast<const sched::FluidPolicy*>(policy->get()) != nullptr) {
+    if (dynamic_cast<const sched::FluidPolicy*>(policy_.get()) != nullptr) {
       about.notes.emplace_back(
           "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none; "
           "changes of GPUs and lost hosts cost nothing");
@@ -137,7 +164,7 @@ class ClusterRun {
                        .fleet = &scenario_.fleet,
                        .availability = &scenario_.availability,
                        .throughput = scenario_.throughput.get(),
-                       .policy = policy->get(),
+                       .policy = policy_.get(),
                        .changes = changes->get(),
                        .options = scenario_.options};
     report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
@@ -169,6 +196,9 @@ class ClusterRun {
 
   // What was done until then stays, and says that it is not the whole.
   int fail(const report::ReportHead& about, const sched::Outcome& partial, const absl::Status& status) {
+    // Nothing but the greeting of a program: there is nothing to go on with.
+    std::error_code ignored;
+    if (log_ && options_.resume.empty() && log_->added() <= 1) std::filesystem::remove(options_.snapshot, ignored);
     if (!options_.out.empty()) {
       absl::Status written = jobs_.close();
       if (written.ok()) {
@@ -281,6 +311,8 @@ class ClusterRun {
   const scenario::ClusterScenario& scenario_;
   const ClusterRunOptions& options_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::unique_ptr<sched::AnswerLog> log_;  // outlives the policy
+  std::unique_ptr<sched::Policy> policy_;
   LineFile jobs_;
   report::SummaryExtras extras_;
   std::vector<double> factors_;  // of estimates, by job

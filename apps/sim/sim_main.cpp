@@ -36,6 +36,7 @@ constexpr double kResolution_s = 100e-6;
 constexpr std::string_view kStrategy = "strategy=";
 
 struct Options : RunOptions {
+  std::string snapshot, resume;
   sim::BackendKind network = sim::BackendKind::kSimGrid;
   double resolution_s = 0;
 };
@@ -77,6 +78,8 @@ int simulate_many_jobs(const Options& options) {
   std::vector<std::string> words = {"sim", options.scenario, "--format=" + options.format};
   if (!options.cluster.empty()) words.push_back("--cluster=" + options.cluster);
   if (!options.out.empty()) words.push_back("--out=" + options.out);
+  if (!options.snapshot.empty()) words.push_back("--snapshot=" + options.snapshot);
+  if (!options.resume.empty()) words.push_back("--resume=" + options.resume);
   for (const std::string& setting : options.settings) words.push_back("--set=" + setting);
   return report_error(become("scalai-jobs", words));
 }
@@ -205,6 +208,14 @@ int simulate_command(const Arguments& arguments) {
     return usage_error("sim",
                        fmt::format("--{} has no meaning for a scenario with \"workload\" or \"recovery\"", name));
   }
+  options.snapshot = arguments.text("snapshot");
+  options.resume = arguments.text("resume");
+  if (!options.snapshot.empty() || !options.resume.empty()) {
+    if (!options.snapshot.empty() && !options.resume.empty())
+      return usage_error("sim", "--snapshot and --resume exclude each other: --resume goes on with its file");
+    if (!many_jobs || !all.axes.empty() || all.seeds > 1)
+      return usage_error("sim", "--snapshot and --resume are for one run of a scenario with \"workload\"");
+  }
   if (!all.axes.empty() || all.seeds > 1) return simulate_several(std::move(all), arguments, options, many_jobs);
   return many_jobs ? simulate_many_jobs(options) : simulate_one(arguments, options);
 }
@@ -258,6 +269,11 @@ Strategies:
            "metric", "NAME=EXPR",
            "A metric of your own for scenarios of many jobs: an SQL expression over the columns of jobs.csv, as "
            "in \"slow=mean(ftf > 1)\"; short for --set=metrics.set.NAME=EXPR."),
+       text_option("snapshot", "FILE",
+                   "Of many jobs: keeps what costs time (decisions of policy programs, shares by linear programs) in a "
+                   "new file, as the run goes on."),
+       text_option("resume", "FILE",
+                   "Goes on with such a file after the run was killed: the same report, without asking again."),
        count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N."),
        count_option("seeds", "N", "Runs of each alternative, with the seeds s, s + 1, … from the scenario's.", "1")});
   spec.options.insert(

@@ -107,17 +107,27 @@ def grant(job, gpus, gpu_type=None, hosts=None, beside=None):
     return answer
 
 
-def serve(decide, name, curves=False):
+def serve(decide, name, curves=False, past=None):
     """Answers until Scalai has no more questions. `decide(state)` returns a list of grants, or the whole answer: a dict
-    of "grants", "refused" and "wake_at_s". `curves`: jobs have rates at all sizes, `job.curves[type][gpus - min_gpus]`."""
+    of "grants", "refused" and "wake_at_s". `curves`: jobs have rates at all sizes, `job.curves[type][gpus - min_gpus]`.
+    `past(state, answer)`: called in place of decide for what it answered before the run went on from a snapshot (`scalai sim
+    --resume`): it restores what decide remembers. Without it such a program writes no snapshots."""
     hello = json.loads(sys.stdin.readline())
     lacks = {"beside", "change_costs", "curves", "delta", "rates"} - set(hello.get("offers", ()))
     if lacks:
         sys.exit("this Scalai is older than scalai_policy.py; it does not offer " + ", ".join(sorted(lacks)))
-    _say({"scalai_policy": 1, "name": name, "delta": True, "curves": curves})
+    greeting = {"scalai_policy": 1, "name": name, "delta": True, "curves": curves}
+    if past:
+        greeting["past"] = True
+    _say(greeting)
     state = State(hello)
     for line in sys.stdin:
-        state.update(json.loads(line))
+        question = json.loads(line)
+        state.update(question)
+        if "answered" in question:
+            past(state, question["answered"])
+            _say({})
+            continue
         answer = decide(state)
         _say({"grants": answer} if isinstance(answer, list) else answer)
 

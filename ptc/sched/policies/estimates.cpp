@@ -59,6 +59,7 @@ class Estimated final : public Policy {
 
   PolicyTraits traits() const override { return policy_->traits(); }
   std::string remarks() const override { return policy_->remarks(); }
+  bool keep_answers(AnswerLog* log) override { return policy_->keep_answers(log); }
   absl::Status begin(const View& view) override {
     view_.look_at(view);
     return policy_->begin(view_);

@@ -85,6 +85,10 @@ class QuotaPolicy final : public Policy {
     return traits;
   }
 
+  bool keep_answers(AnswerLog* log) override {
+    return std::all_of(parts_.begin(), parts_.end(), [&](Part& part) { return part.policy->keep_answers(log); });
+  }
+
   absl::Status begin(const View& view) override {
     for (Part& part : parts_) {
       part.view.look_at(view);

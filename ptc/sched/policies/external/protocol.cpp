@@ -151,7 +151,7 @@ std::string hello_line(const View& view, uint64_t seed) {
   }
   return external::line_of({{"scalai_policy", kExternalProtocol},
                             {"ask", "hello"},
-                            {"offers", {"beside", "curves", "delta", "rates", "change_costs"}},
+                            {"offers", {"beside", "curves", "delta", "past", "rates", "change_costs"}},
                             {"seed", seed},
                             {"types", types},
                             {"hosts", hosts}});
@@ -164,17 +164,17 @@ absl::StatusOr<Greeting> check_hello(const std::string& answer) {
     return failed(fmt::format("it speaks version {} of the protocol, this program speaks {}: {}",
                               version.is_null() ? "?" : version.dump(), kExternalProtocol, external::shown(answer)));
   }
-  const std::vector<std::string> fields = {"scalai_policy", "name", "delta", "curves"};
+  const std::vector<std::string> fields = {"scalai_policy", "name", "delta", "past", "curves"};
   for (const auto& [name, value] : json.items()) {
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
     return failed(fmt::format("its greeting has a field \"{}\", which is none of {}: {}", name, fmt::join(fields, ", "),
                               external::shown(answer)));
   }
-  const absl::StatusOr<bool> delta = flag(json, "delta"), curves = flag(json, "curves");
-  for (const absl::Status& status : {delta.status(), curves.status()}) {
+  const absl::StatusOr<bool> delta = flag(json, "delta"), past = flag(json, "past"), curves = flag(json, "curves");
+  for (const absl::Status& status : {delta.status(), past.status(), curves.status()}) {
     if (!status.ok()) return failed(fmt::format("{}: {}", message_of(status), external::shown(answer)));
   }
-  return Greeting{.delta = *delta, .curves = *curves};
+  return Greeting{.delta = *delta, .past = *past, .curves = *curves};
 }
 
 std::string decide_line(const Question& question, const News& news, Known& known) {

@@ -19,6 +19,7 @@ inline constexpr int kExternalProtocol = 1;
 // What the program asks for when it is greeted.
 struct Greeting {
   bool delta = false;   // it keeps state: questions hold changes only
+  bool past = false;    // reads what it answered before its run went on from a snapshot
   bool curves = false;  // jobs come with their rates at all sizes
 };
 

@@ -51,7 +51,7 @@ TEST_F(Protocol, TheGreetingSaysWhatTheProgramWants) {
   EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 1, "delta": 1})").status()),
               HasSubstr("\"delta\" is to be true or false"));
   EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 1, "deltas": true})").status()),
-              HasSubstr("a field \"deltas\", which is none of scalai_policy, name, delta, curves"));
+              HasSubstr("a field \"deltas\", which is none of scalai_policy, name, delta, past, curves"));
 }
 
 TEST_F(Protocol, AnotherVersionIsRefused) {

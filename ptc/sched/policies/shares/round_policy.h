@@ -47,6 +47,7 @@ class RoundPolicy : public Policy {
   absl::Status begin(const View& view) override;
   absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override;
   std::string remarks() const override;
+  bool keep_answers(AnswerLog* log) override { return rule_->keep_answers(log); }
   // Present shares of the active jobs by the rule, without rounds.
   absl::StatusOr<std::vector<JobShare>> shares_of(const View& view);
 
@@ -87,6 +88,7 @@ class IdealShares : public FluidPolicy {
   std::string remarks() const override {
     return "ideal: shares applied continuously, without rounds; " + rounds_->remarks();
   }
+  bool keep_answers(AnswerLog* log) override { return rounds_->keep_answers(log); }
 
  private:
   std::unique_ptr<RoundPolicy> rounds_;

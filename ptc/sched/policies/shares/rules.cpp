@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/shares/kept_shares.h"
 
 namespace scalai::sched {
 namespace {
@@ -42,6 +44,11 @@ absl::StatusOr<Shares> ProgramRule::shares(const ShareProblem& problem) {
     if (std::find(dropped_.begin(), dropped_.end(), job) == dropped_.end()) dropped_.push_back(job);
   }
   return shares;
+}
+
+bool ProgramRule::keep_answers(AnswerLog* log) {
+  solver_ = kept(std::move(solver_), log);
+  return true;
 }
 
 std::string ProgramRule::remarks() const {

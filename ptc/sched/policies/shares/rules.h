@@ -15,12 +15,16 @@
 
 namespace scalai::sched {
 
+class AnswerLog;  // ptc/sched/answer_log.h
+
 class ShareRule {
  public:
   virtual ~ShareRule() = default;
   // Shares of all jobs of the problem, which are the active ones, by id.
   virtual absl::StatusOr<Shares> shares(const ShareProblem& problem) = 0;
   virtual std::string remarks() const { return ""; }
+  // As Policy::keep_answers.
+  virtual bool keep_answers(AnswerLog* /*log*/) { return false; }
 };
 
 // A function of the problem alone, optionally split by POP.
@@ -29,6 +33,7 @@ class ProgramRule : public ShareRule {
   ProgramRule(ShareSolver solver, const PopOptions& pop) : solver_(std::move(solver)), pop_(pop) {}
   absl::StatusOr<Shares> shares(const ShareProblem& problem) override;
   std::string remarks() const override;
+  bool keep_answers(AnswerLog* log) override;
 
  private:
   ShareSolver solver_;
