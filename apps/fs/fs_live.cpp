@@ -74,10 +74,7 @@ class RunMount final : public LiveMount {
   ~RunMount() override { tree_.reset(); }
   std::shared_ptr<vfs::Directory> directory() const override { return tree_->directory(); }
   void log_to(vfs::Log& log) override { log_ = &log; }
-  LiveRead read() const override {
-    const ex::LiveBytes bytes = run_.bytes();
-    return {bytes.from_memory, bytes.from_workers, bytes.from_readers, bytes.to_readers};
-  }
+  ex::LiveBytes read() const override { return run_.bytes(); }
 
  private:
   absl::StatusOr<vfs::ShownStep> newest(const std::string& job) {

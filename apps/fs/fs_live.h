@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "executor/live/live_bytes.h"
 #include "vfs/log.h"
 #include "vfs/tree.h"
 
@@ -19,14 +20,6 @@ struct LiveShown {
   int64_t kept_bytes = 0;  // executor::LiveOptions
 };
 
-// What was read of steps, in bytes.
-struct LiveRead {
-  int64_t from_memory = 0;   // of workers on this machine
-  int64_t from_workers = 0;  // on others
-  int64_t from_readers = 0;
-  int64_t to_readers = 0;
-};
-
 class LiveMount {
  public:
   virtual ~LiveMount() = default;
@@ -36,7 +29,7 @@ class LiveMount {
   virtual std::shared_ptr<vfs::Directory> directory() const = 0;
   // Where it is said why a step is not shown; outlives this.
   virtual void log_to(vfs::Log& log) = 0;
-  virtual LiveRead read() const = 0;  // any thread
+  virtual executor::LiveBytes read() const = 0;  // any thread
 };
 
 }  // namespace scalai::apps

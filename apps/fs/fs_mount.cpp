@@ -37,11 +37,12 @@ absl::StatusOr<std::string> repartition(vfs::DatasetTree* datasets, const vfs::C
   return datasets->current();
 }
 
-// "5.50 MB of workers here, 0 B of workers elsewhere, 0 B of other readers, 0 B for other readers"
-std::string str(const LiveRead& read) {
-  return fmt::format("{} of workers here, {} of workers elsewhere, {} of other readers, {} for other readers",
-                     format_bytes(read.from_memory), format_bytes(read.from_workers), format_bytes(read.from_readers),
-                     format_bytes(read.to_readers));
+// "5.50 MB of workers here, 0 B of workers elsewhere, 0 B of other readers, 0 B for other readers, 0 questions"
+std::string str(const executor::LiveBytes& read) {
+  return fmt::format(
+      "{} of workers here, {} of workers elsewhere, {} of other readers, {} for other readers, {} questions",
+      format_bytes(read.from_memory), format_bytes(read.from_workers), format_bytes(read.from_readers),
+      format_bytes(read.to_readers), read.questions);
 }
 
 // Lines of NAME VALUE.

@@ -25,6 +25,22 @@ void LiveHolders::remove(Version& version, uint64_t reader) {
 
 void LiveHolders::forget(int64_t version) { versions_.erase(version); }
 
+void LiveHolders::expect(int64_t version, int64_t hosts, int64_t readers) {
+  Version& of = versions_[version];
+  of.hosts = hosts;
+  of.readers = readers;
+}
+
+// Whether workers give these bytes, and not a reader that has given so many.
+bool LiveHolders::Version::workers_again(int64_t given, int64_t bytes) const {
+  if (hosts <= 0) return false;
+  const auto first = static_cast<double>(first_bytes),
+             of_host = static_cast<double>(first_bytes + again_bytes + bytes) / static_cast<double>(hosts);
+  const double share = first * static_cast<double>(readers) / static_cast<double>(readers + hosts);
+  const auto after = static_cast<double>(given + bytes);
+  return after > kHot * share && after > of_host && static_cast<double>(again_bytes + bytes) <= kMostAgain * first;
+}
+
 std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block& block,
                                                     std::span<const int64_t> dropped,
                                                     std::span<const uint64_t> unreached) {
@@ -48,6 +64,13 @@ std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block
   };
   std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return rank(a) < rank(b); });
   order.resize(std::min(order.size(), kMostSources));
+  const bool far = !order.empty() && readers_.at(order.front()).machine != asker->second.machine;
+  if (order.empty()) {
+    of.first_bytes += block.bytes;
+  } else if (far && of.workers_again(of.given_bytes.at(order.front()), block.bytes)) {
+    of.again_bytes += block.bytes;
+    order.clear();
+  }
   std::vector<Source> sources;
   for (const uint64_t one : order) sources.push_back({one, readers_.at(one).address});
   const auto least = std::min_element(of.given_bytes.begin(), of.given_bytes.end(),

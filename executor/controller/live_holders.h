@@ -29,12 +29,16 @@ class LiveHolders {
   static constexpr size_t kMostSources = 2;               // that an asker is told
   static constexpr size_t kMostHolders = 16;              // of a block that are known; later ones are not
   static constexpr size_t kMostBlocks = size_t{1} << 22;  // of a version that are known
+  static constexpr double kHot = 1.18;                    // x the mean; the goal is 1.2
+  static constexpr double kMostAgain = 0.5;               // of the bytes, that workers give once more
 
   // A word of a reader, which keeps these versions: of others it holds nothing more.
   void hear(uint64_t reader, Reader where, const std::set<int64_t>& versions);
   // It is gone.
   void remove(uint64_t reader);
   void forget(int64_t version);
+  // So many hosts of workers hold the version, and so many readers keep it. Unsaid: workers give each block once.
+  void expect(int64_t version, int64_t hosts, int64_t readers);
 
   struct Source {
     uint64_t reader = 0;
@@ -52,6 +56,9 @@ class LiveHolders {
   struct Version {
     std::unordered_map<int64_t, std::vector<uint64_t>> holders;  // by block, the first one first
     std::map<uint64_t, int64_t> given_bytes;                     // of each holder, if who was told to ask it did
+    int64_t hosts = 0, readers = 0;
+    int64_t first_bytes = 0, again_bytes = 0;  // of workers: what no reader had, and instead of hot readers
+    bool workers_again(int64_t given, int64_t bytes) const;
   };
   static void remove(Version& version, uint64_t reader);
 

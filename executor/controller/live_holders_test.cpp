@@ -105,6 +105,55 @@ TEST_F(LiveHoldersTest, TheLoadIsEven) {
   }
 }
 
+// Readers on machines of their own, whose workers' hosts give half of what workers give.
+struct Load {
+  static constexpr int64_t kHosts = 2, kBlocks = 400;
+  int64_t from_workers = 0;
+  std::map<uint64_t, int64_t> gave;
+  double hottest_x_mean(int64_t readers) const {
+    std::vector<double> senders(kHosts, static_cast<double>(from_workers) / kHosts);
+    for (const auto& [reader, blocks] : gave) senders.push_back(static_cast<double>(blocks));
+    return *std::max_element(senders.begin(), senders.end()) * static_cast<double>(kHosts + readers) /
+           std::accumulate(senders.begin(), senders.end(), 0.0);
+  }
+};
+
+// The last one to come to a block gives it to nobody, here always the same: the others would give 1.25 x the mean.
+TEST_F(LiveHoldersTest, TheHottestOfEightSendersIsNearTheMean) {
+  for (const int64_t readers : {7, 8, 12, 16}) {
+    for (const char* how : {"one by one", "in turns", "a window each in turns"}) {
+      SCOPED_TRACE(std::to_string(readers) + " " + how);
+      holders_ = {};
+      Load load;
+      for (int64_t reader = 1; reader <= readers; ++reader) hear(static_cast<uint64_t>(reader), std::to_string(reader));
+      holders_.expect(1, Load::kHosts, readers);
+      const int64_t window = *how == 'o' ? Load::kBlocks : *how == 'i' ? 1 : 16;
+      for (int64_t begin = 0; begin < Load::kBlocks; begin += window) {
+        for (int64_t reader = 1; reader <= readers; ++reader) {
+          for (int64_t block = begin; block < begin + window; ++block) {
+            const std::vector<uint64_t> sources = touch(static_cast<uint64_t>(reader), block);
+            ++(sources.empty() ? load.from_workers : load.gave[sources.front()]);
+          }
+        }
+      }
+      EXPECT_LE(load.hottest_x_mean(readers), 1.2);
+      EXPECT_LE(load.from_workers, readers < 10 ? Load::kBlocks * 3 / 2 : Load::kBlocks);
+    }
+  }
+}
+
+// On one machine nothing crosses a network, which workers would have to.
+TEST_F(LiveHoldersTest, WorkersGiveOnceToReadersOfOneMachine) {
+  constexpr int64_t kReaders = 8, kBlocks = 100;
+  for (uint64_t reader = 1; reader <= kReaders; ++reader) hear(reader);
+  holders_.expect(1, 2, kReaders);
+  int64_t from_workers = 0;
+  for (uint64_t reader = 1; reader <= kReaders; ++reader) {
+    for (int64_t block = 0; block < kBlocks; ++block) from_workers += touch(reader, block).empty() ? 1 : 0;
+  }
+  EXPECT_EQ(from_workers, kBlocks);
+}
+
 TEST_F(LiveHoldersTest, SoManyHoldersOfABlockAreKnown) {
   constexpr uint64_t kReaders = 3 * LiveHolders::kMostHolders;
   std::map<uint64_t, int> gave;

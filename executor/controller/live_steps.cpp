@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <span>
 #include <tuple>
+#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -14,6 +16,7 @@ namespace scalai::executor {
 namespace {
 
 constexpr int64_t kMostBlockBytes = int64_t{1} << 30;  // of a touch: far more than readers have
+constexpr int64_t kMostBlocks = 1024;                  // of one touch: the same
 
 // No two controllers of a run begin at the same number, so a version stands for one step.
 int64_t random_start() {
@@ -73,12 +76,29 @@ std::string LiveSteps::sources(uint64_t reader, const CtlRequest::Touch& touch) 
   proto::LiveSources reply;
   const auto found = readers_.find(reader);
   if (found == readers_.end() || !found->second.keeps.contains(touch.version)) return reply.SerializeAsString();
-  if (touch.block < 0 || touch.bytes < 0 || touch.bytes > kMostBlockBytes) return reply.SerializeAsString();
-  for (LiveHolders::Source& one :
-       holders_.touch(reader, {touch.version, touch.block, touch.bytes}, touch.dropped, touch.unreached)) {
-    proto::LiveSources::Source& source = *reply.add_sources();
-    source.set_reader(one.reader);
-    source.set_transport_address(std::move(one.address));
+  const auto wrong = [](int64_t bytes) { return bytes < 0 || bytes > kMostBlockBytes; };
+  if (touch.blocks.size() != touch.bytes.size() || std::ssize(touch.bytes) > kMostBlocks ||
+      std::any_of(touch.bytes.begin(), touch.bytes.end(), wrong))
+    return reply.SerializeAsString();
+  const auto shown = shown_.find(touch.version);
+  if (shown != shown_.end()) {
+    const auto keeps = [&](const auto& entry) { return entry.second.keeps.contains(touch.version); };
+    holders_.expect(touch.version, shown->second.state->peers_size(),
+                    std::count_if(readers_.begin(), readers_.end(), keeps));
+  }
+  std::map<uint64_t, int> told;  // where a reader is in the reply
+  std::span<const int64_t> dropped = touch.dropped;
+  for (size_t i = 0; i < touch.blocks.size(); ++i) {
+    proto::LiveSources::Block& block = *reply.add_blocks();
+    for (LiveHolders::Source& one : holders_.touch(reader, {touch.version, touch.blocks[i], touch.bytes[i]},
+                                                   std::exchange(dropped, {}), touch.unreached)) {
+      const auto [at, is_new] = told.emplace(one.reader, reply.sources_size());
+      block.add_sources(at->second);
+      if (!is_new) continue;
+      proto::LiveSources::Source& source = *reply.add_sources();
+      source.set_reader(one.reader);
+      source.set_transport_address(std::move(one.address));
+    }
   }
   return reply.SerializeAsString();
 }

@@ -146,7 +146,7 @@ TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
   const auto touch = [&](uint64_t reader, int64_t version) {
     proto::LiveSources sources;
     CtlRequest asks{.kind = CtlRequest::Kind::kLive, .reader = reader};
-    asks.touch = {.version = version, .block = 3, .bytes = 1};
+    asks.touch = {.version = version, .blocks = {3}, .bytes = {1}};
     EXPECT_TRUE(sources.ParseFromString(steps_.answer(0, asks, [] {}).value()));
     std::vector<uint64_t> readers;
     for (const auto& one : sources.sources()) {

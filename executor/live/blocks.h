@@ -1,6 +1,9 @@
 #pragma once
 // Blocks: what has been fetched of a step, for those who read it again, here or on other machines: as many blocks of the boxes
 // that hosts hold as memory is given for. Whoever asks for a block that another one is fetching waits for it. Any thread.
+//
+// Who reads blocks in their order gets them in windows of 1, 2, 4, … blocks: all of a window are announced at once and fetched
+// one after another, so that a question about them is asked once a window. Who reads here and there fetches what it reads.
 
 #include <array>
 #include <atomic>
@@ -10,8 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,12 +34,29 @@ class Blocks {
   // the rest needs the room.
   Blocks(int64_t most_bytes, int64_t block_bytes) : most_bytes_(most_bytes), block_bytes_(block_bytes) {}
 
-  // Copies bytes [offset, offset + dst.size()) of an entry of `bytes` bytes, whose blocks have the numbers from `first` on;
-  // those of other entries have others. fetch(begin, dst) gets the bytes from `begin` on, a multiple of block_bytes; an error
-  // of it is kept by nobody.
+  // Of a window, at most; and a quarter of what is kept.
+  static constexpr int64_t kWindowBlocks = 64, kWindowBytes = int64_t{16} << 20;
+
   enum class From { kHolder, kOtherReader };
-  using Fetch = std::function<absl::StatusOr<From>(int64_t begin, std::span<std::byte> dst)>;
-  absl::Status read(int64_t first, int64_t bytes, int64_t offset, std::span<std::byte> dst, const Fetch& fetch);
+  // Where the blocks of one read come from. One thread.
+  class Source {
+   public:
+    virtual ~Source() = default;
+    // The block that comes `steps` after another one (or before it) in one of these orders, by which a reader may go; its
+    // number is -1 if there is none, or if it is not to be fetched ahead of its read.
+    static constexpr int kOrders = 2;
+    struct Step {
+      int64_t number = -1, bytes = 0;
+    };
+    virtual Step step(int /*order*/, int64_t /*number*/, int64_t /*steps*/) const { return {}; }
+    // These blocks, of these sizes, are fetched next, in this order.
+    virtual void expect(std::span<const int64_t> /*numbers*/, std::span<const int64_t> /*bytes*/) {}
+    virtual absl::StatusOr<From> fetch(int64_t number, std::span<std::byte> dst) = 0;
+  };
+  // Copies bytes [offset, offset + dst.size()) of an entry of `bytes` bytes, whose blocks have the numbers from `first` on;
+  // those of other entries have others. An error of the source is kept by nobody; one of a block that was only fetched ahead
+  // is not returned.
+  absl::Status read(int64_t first, int64_t bytes, int64_t offset, std::span<std::byte> dst, Source& source);
 
   // A block for somebody else; does not wait. The bytes are valid and stay as they are as long as the owner.
   struct Found {
@@ -45,19 +65,27 @@ class Blocks {
     std::shared_ptr<const void> owner;  // null: it is not here
   };
   Found find(int64_t number);
-  // Numbers of blocks that went since the last call.
+  // Numbers of blocks that went since the last call and are not here.
   std::vector<int64_t> take_dropped();
+  // Nobody was told of them: the next call has them, too.
+  void untake_dropped(std::span<const int64_t> numbers);
   // Nothing is kept, now and later.
   void clear();
 
  private:
   struct Block {
-    std::mutex mutex;  // of whoever fetches it
+    explicit Block(int64_t size) : bytes(size) {}
+    std::span<std::byte> span() const { return {memory.get(), static_cast<size_t>(bytes)}; }
+    const int64_t bytes;
+    std::mutex mutex;  // of whoever fetches it; guards `failed`
+    bool failed = false;
     std::atomic<bool> there = false;
-    std::vector<std::byte> bytes;
+    std::unique_ptr<std::byte[]> memory;  // made by whoever fetches it
   };
+  using BlockPtr = std::shared_ptr<Block>;
   struct Known {
-    std::shared_ptr<Block> block;
+    BlockPtr block;
+    int64_t window = 1;  // that it was fetched in, in blocks
     From from = From::kHolder;
     std::list<int64_t>::iterator used;
   };
@@ -66,7 +94,14 @@ class Blocks {
     int64_t bytes = 0;
   };
   Kept& kept(From from) { return kept_[static_cast<size_t>(from)]; }
-  std::shared_ptr<Block> block_of(int64_t number, int64_t bytes);
+  BlockPtr block_of(int64_t number, int64_t bytes);
+  struct Coming {
+    int64_t number = 0;
+    BlockPtr block;
+  };
+  void add(int64_t number, const BlockPtr& block, int64_t window);
+  std::vector<Coming> window_of(int64_t number, const BlockPtr& first, const Source& source);
+  absl::Status fetch(int64_t number, const BlockPtr& block, Source& source);
   void make_room();
   void note_from(int64_t number, const Block* block, From from);
   void drop(int64_t number, const Block* block);
@@ -77,7 +112,7 @@ class Blocks {
   bool closed_ = false;
   std::map<int64_t, Known> known_;
   std::array<Kept, 2> kept_;
-  std::vector<int64_t> dropped_;
+  std::set<int64_t> dropped_;
 };
 
 }  // namespace scalai::executor

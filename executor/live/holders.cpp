@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kPause_s = 0.02;
 
-bool is_busy(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool is_busy(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
 
 }  // namespace
 
@@ -30,7 +32,7 @@ absl::Status ask_holders(size_t holders, const std::function<absl::Status(size_t
       last = fetch(holder);
       if (last.ok()) return last;
       if (is_busy(last)) busy.push_back(holder);
-      if (absl::IsDeadlineExceeded(last)) silent = last;
+      if (absl::IsDeadlineExceeded(last) || absl::IsAborted(last)) silent = last;
       if (!is_busy(last) && !absl::IsNotFound(last)) failed = last;
     }
     left = std::move(busy);

@@ -52,6 +52,8 @@ TEST(AskHolders, OneThatIsBusyIsAskedAgain) {
   Scripted changes{{{0, {kGone, kOk}}}};
   EXPECT_TRUE(changes.ask().ok());
   EXPECT_THAT(changes.pauses, ElementsAre(0.02));
+  Scripted no_room{{{0, {absl::AbortedError("this end is busy"), kOk}}}};
+  EXPECT_TRUE(no_room.ask().ok());
 }
 
 // A silent holder is none that has let go of it.

@@ -199,7 +199,8 @@ LiveBytes LiveRun::bytes() const {
   return {.from_memory = state_->bytes->from_memory,
           .from_workers = state_->bytes->from_workers,
           .from_readers = state_->others == nullptr ? 0 : state_->others->bytes_read(),
-          .to_readers = state_->options.served == nullptr ? 0 : state_->options.served->bytes_given()};
+          .to_readers = state_->options.served == nullptr ? 0 : state_->options.served->bytes_given(),
+          .questions = state_->others == nullptr ? 0 : state_->others->questions()};
 }
 
 absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::newest(const std::string& job, int64_t after_step) {

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/live/live_bytes.h"
 #include "executor/live/sharing.h"
 #include "executor/rpc/ctl.h"
 #include "executor/transport/peer_transport.h"
@@ -57,14 +58,6 @@ struct LiveOptions {
   std::shared_ptr<ServedBlocks> served = {};
   double wait_s = 1;       // for a block that another reader is fetching
   AskController ask = {};  // in place of the target, for tests
-};
-
-// What a LiveRun has read and given since its begin.
-struct LiveBytes {
-  int64_t from_memory = 0;   // of workers on this machine
-  int64_t from_workers = 0;  // on others
-  int64_t from_readers = 0;
-  int64_t to_readers = 0;
 };
 
 class LiveRun {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <thread>
 
 #include "executor/live/holders.h"
@@ -61,6 +62,7 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
   }
   SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_->force_network()));
   SCALAI_RETURN_IF_ERROR(made->find_holders());
+  if (options.others != nullptr) made->find_order();
   if (options.served != nullptr) options.served->add(made->live_->version(), made->blocks_);
   return made;
 }
@@ -121,9 +123,13 @@ absl::Status Reading::find_holders() {
   int64_t blocks = 0;
   for (const auto& [box, hosts] : found) {
     Part& part = parts_[box];
+    part.tensor = box.first;
+    part.box = box.second;
     part.number = std::ssize(parts_);
     part.first_block = blocks;
-    blocks += (bytes_of(box.first, box.second) + kBlockBytes - 1) / kBlockBytes;
+    part.bytes = bytes_of(box.first, box.second);
+    blocks += (part.bytes + kBlockBytes - 1) / kBlockBytes;
+    in_order_.push_back(&part);
     for (const auto& [host, devices] : hosts) {
       Holder& holder = part.holders.emplace_back(Holder{host, std::nullopt, here.at(host)});
       if (!devices.empty()) holder.device = devices[turn % devices.size()];
@@ -135,6 +141,103 @@ absl::Status Reading::find_holders() {
   return absl::OkStatus();
 }
 
+// Of a read: blocks of its part, and those of others that follow.
+class Reading::BlockSource final : public Blocks::Source {
+ public:
+  BlockSource(Reading& reading, const Part& part) : reading_(reading), part_(part) {}
+
+  // Orders: through this part, or through whole tensors, since who reads one reads the next of its kind soon, if any.
+  Step step(int order, int64_t number, int64_t steps) const override {
+    if (!reading_.is_shared(part_)) return {};
+    const auto& whole = reading_.whole_order_;
+    int64_t to = number + steps;
+    if (order == 1) {
+      const int64_t place = reading_.whole_place_[static_cast<size_t>(number)] + steps;
+      if (place < 0 || place >= std::ssize(whole)) return {};
+      to = whole[static_cast<size_t>(place)];
+    }
+    const Part* const part = reading_.part_of(to);
+    if (part == nullptr || !reading_.is_shared(*part)) return {};
+    if (order == 0 && part != &part_) return {};
+    const auto kind = [&](const Part& one) {
+      return reading_.collection_.tensors[static_cast<size_t>(one.tensor.value)].kind;
+    };
+    if (kind(*part) != kind(part_)) return {};
+    return {to, std::min(kBlockBytes, part->bytes - (to - part->first_block) * kBlockBytes)};
+  }
+  void expect(std::span<const int64_t> numbers, std::span<const int64_t> bytes) override {
+    sources_.clear();
+    if (!reading_.is_shared(part_) || reading_.has_ended()) return;
+    const OtherReaders::Wanted wanted{.job = reading_.live_->name(),
+                                      .version = reading_.live_->version(),
+                                      .blocks = {numbers.begin(), numbers.end()},
+                                      .bytes = {bytes.begin(), bytes.end()},
+                                      .dropped = reading_.blocks_->take_dropped()};
+    auto sources = reading_.options_.others->ask(wanted);
+    if (!sources.ok()) {
+      reading_.blocks_->untake_dropped(wanted.dropped);
+      return;
+    }
+    sources->resize(numbers.size());
+    for (size_t i = 0; i < numbers.size(); ++i) sources_[numbers[i]] = std::move((*sources)[i]);
+  }
+  absl::StatusOr<Blocks::From> fetch(int64_t number, std::span<std::byte> dst) override {
+    if (reading_.has_ended()) return reading_.gone();
+    const auto told = sources_.find(number);
+    if (told != sources_.end() && reading_.options_.others->read(reading_.live_->version(), number, told->second, dst))
+      return Blocks::From::kOtherReader;
+    const Part* const from = reading_.part_of(number);
+    SCALAI_RETURN_IF_ERROR(reading_.fetch(*from, (number - from->first_block) * kBlockBytes, dst));
+    return Blocks::From::kHolder;
+  }
+
+ private:
+  Reading& reading_;
+  const Part& part_;
+  std::map<int64_t, OtherReaders::Sources> sources_;  // of expected blocks
+};
+
+// By the first element of each block in its tensor, row after row; tensors of a kind by name, as in files of views.
+void Reading::find_order() {
+  struct Place {
+    model::StateKind kind;
+    std::string_view tensor;
+    int64_t element = 0, number = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  for (const Part* const part : in_order_) {
+    const collection::LogicalTensor& tensor = collection_.tensors[static_cast<size_t>(part->tensor.value)];
+    const auto strides = tensor.shape.strides();
+    const int64_t elements_of_block = kBlockBytes / tensor::size_of(tensor.dtype);
+    for (int64_t block = 0; block * kBlockBytes < part->bytes; ++block) {
+      int64_t rest = block * elements_of_block, inner = part->box.volume(), element = 0;
+      for (int dim = 0; dim < part->box.rank; ++dim) {
+        const auto d = static_cast<size_t>(dim);
+        inner /= part->box.extent(dim);
+        element += (part->box.lo[d] + rest / inner) * strides[d];
+        rest %= inner;
+      }
+      places.push_back({tensor.kind, tensor.name, element, part->first_block + block});
+    }
+  }
+  std::sort(places.begin(), places.end());
+  whole_place_.resize(places.size());
+  for (const Place& place : places) {
+    whole_place_[static_cast<size_t>(place.number)] = std::ssize(whole_order_);
+    whole_order_.push_back(place.number);
+  }
+}
+
+// Null: there is no such block.
+const Reading::Part* Reading::part_of(int64_t block) const {
+  const auto after = std::upper_bound(in_order_.begin(), in_order_.end(), block,
+                                      [](int64_t number, const Part* part) { return number < part->first_block; });
+  if (after == in_order_.begin()) return nullptr;
+  const Part* const part = *std::prev(after);
+  return (block - part->first_block) * kBlockBytes < part->bytes ? part : nullptr;
+}
+
 // Long reads of this machine's memory need no copy between. All others come in blocks: a view may want every hundredth element.
 absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst) {
   if (has_ended()) return gone();
@@ -143,30 +246,20 @@ absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t of
   const Part& part = found->second;
   const int64_t size = tensor::size_of(collection_.tensors[static_cast<size_t>(tensor.value)].dtype);
   const bool whole = offset % size == 0 && std::ssize(dst) % size == 0;
-  if (part.is_here() && whole && std::ssize(dst) >= kBlockBytes / 4) return fetch(part, tensor, owned, offset, dst);
-  const bool shared = options_.others != nullptr && !part.is_here();
-  return blocks_->read(
-      part.first_block, bytes_of(tensor, owned), offset, dst,
-      [&](int64_t begin, std::span<std::byte> block) -> absl::StatusOr<Blocks::From> {
-        if (has_ended()) return gone();
-        const int64_t number = part.first_block + begin / kBlockBytes;
-        if (shared && options_.others->read({live_->name(), live_->version(), number}, blocks_->take_dropped(), block))
-          return Blocks::From::kOtherReader;
-        SCALAI_RETURN_IF_ERROR(fetch(part, tensor, owned, begin, block));
-        return Blocks::From::kHolder;
-      });
+  if (part.is_here() && whole && std::ssize(dst) >= kBlockBytes / 4) return fetch(part, offset, dst);
+  BlockSource source(*this, part);
+  return blocks_->read(part.first_block, part.bytes, offset, dst, source);
 }
 
 int64_t Reading::bytes_of(TensorId tensor, const tensor::Box& box) const {
   return box.volume() * tensor::size_of(collection_.tensors[static_cast<size_t>(tensor.value)].dtype);
 }
 
-absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                            std::span<std::byte> dst) {
+absl::Status Reading::fetch(const Part& from, int64_t offset, std::span<std::byte> dst) {
   const absl::Status read = ask_holders(
       from.holders.size(),
       [&](size_t holder) {
-        absl::Status got = fetch_from(from, from.holders[holder], tensor, owned, offset, dst);
+        absl::Status got = fetch_from(from, from.holders[holder], offset, dst);
         ReadBytes& bytes = *options_.bytes;
         if (got.ok()) (from.holders[holder].here ? bytes.from_memory : bytes.from_workers) += std::ssize(dst);
         return got;
@@ -179,18 +272,17 @@ absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box
 }
 
 // A host has a copy before its devices show a part no more.
-absl::Status Reading::fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
-                                 int64_t offset, std::span<std::byte> dst) {
+absl::Status Reading::fetch_from(const Part& from, const Holder& holder, int64_t offset, std::span<std::byte> dst) {
   const auto is_copied = [&] {
     const std::lock_guard lock(mutex_);
     return copied_.contains({from.number, holder.host});
   };
   absl::Status shown;
   if (holder.device && !is_copied()) {
-    shown = fetch_at(*holder.device, tensor, owned, offset, dst);
+    shown = fetch_at(*holder.device, from.tensor, from.box, offset, dst);
     if (shown.ok()) return shown;
   }
-  const absl::Status copied = fetch_at(Location::host_memory(holder.host), tensor, owned, offset, dst);
+  const absl::Status copied = fetch_at(Location::host_memory(holder.host), from.tensor, from.box, offset, dst);
   if (!copied.ok()) return absl::IsNotFound(copied) && !shown.ok() ? shown : copied;
   const std::lock_guard lock(mutex_);
   if (holder.device) copied_.emplace(from.number, holder.host);

@@ -71,18 +71,23 @@ class Reading {
     bool here = false;  // on this machine
   };
   struct Part {
+    TensorId tensor;
+    tensor::Box box;
     int64_t number = 0;
-    int64_t first_block = 0;      // the same at all readers of this version
+    int64_t first_block = 0;  // the same at all readers of this version
+    int64_t bytes = 0;
     std::vector<Holder> holders;  // in the order of asking
     bool is_here() const { return holders.front().here; }
   };
   Reading(proto::LiveState&& live, Options options);
   absl::Status find_holders();
+  void find_order();
   int64_t bytes_of(TensorId tensor, const tensor::Box& box) const;
-  absl::Status fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                     std::span<std::byte> dst);
-  absl::Status fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
-                          int64_t offset, std::span<std::byte> dst);
+  class BlockSource;
+  bool is_shared(const Part& part) const { return options_.others != nullptr && !part.is_here(); }
+  const Part* part_of(int64_t block) const;
+  absl::Status fetch(const Part& from, int64_t offset, std::span<std::byte> dst);
+  absl::Status fetch_from(const Part& from, const Holder& holder, int64_t offset, std::span<std::byte> dst);
   absl::Status fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
                         std::span<std::byte> dst);
   absl::Status gone() const;
@@ -94,6 +99,9 @@ class Reading {
   VersionKey key_;
   std::unique_ptr<Backend> backend_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
+  std::vector<const Part*> in_order_;  // of their blocks' numbers
+  // The blocks of each tensor as a reader of the whole tensor comes to them, and where each is there, by its number.
+  std::vector<int64_t> whole_order_, whole_place_;
   std::set<Location> mapped_;  // devices whose memory others can map
   mutable std::mutex mutex_;
   std::shared_ptr<Places> places_;               // null: it has ended

@@ -86,35 +86,55 @@ AskController line_to(const CtlTarget& target) {
   };
 }
 
-std::vector<OtherReaders::Source> OtherReaders::sources(const Block& block, int64_t bytes,
-                                                        std::vector<int64_t> dropped) {
-  CtlRequest request{.kind = CtlRequest::Kind::kLive, .job = block.job, .reader = options_.reader};
-  request.touch = {.version = block.version, .block = block.number, .bytes = bytes, .dropped = std::move(dropped)};
+absl::StatusOr<std::vector<OtherReaders::Sources>> OtherReaders::ask(const Wanted& wanted) {
+  CtlRequest request{.kind = CtlRequest::Kind::kLive, .job = wanted.job, .reader = options_.reader};
+  request.touch = {
+      .version = wanted.version, .blocks = wanted.blocks, .bytes = wanted.bytes, .dropped = wanted.dropped};
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    if (now < quiet_until_) return {};
+    if (now < quiet_until_) return absl::UnavailableError("the controller did not answer a moment ago");
     for (const auto& [reader, peer] : peers_) {
       if (now < peer.avoid_until) request.touch->unreached.push_back(reader);
     }
   }
+  ++questions_;
   const absl::StatusOr<std::string> answer = options_.ask(request);
   proto::LiveSources told;
   if (!answer.ok() || !told.ParseFromString(*answer)) {
     const std::lock_guard lock(mutex_);
     quiet_until_ = Clock::now() + duration(options_.avoid_s / 6);
-    return {};
+    return absl::UnavailableError("the controller does not answer");
   }
-  std::vector<Source> sources;
-  for (const auto& one : told.sources()) sources.push_back({one.reader(), one.transport_address()});
-  return sources;
+  std::vector<Sources> blocks;
+  for (const proto::LiveSources::Block& block : told.blocks()) {
+    Sources& sources = blocks.emplace_back();
+    for (const int32_t at : block.sources()) {
+      if (at < 0 || at >= told.sources_size()) continue;
+      sources.push_back({told.sources(at).reader(), told.sources(at).transport_address()});
+    }
+  }
+  return blocks;
+}
+
+// A name for the transport; its connection to whoever had it is replaced then.
+HostId OtherReaders::free_name() {
+  if (peers_.size() < options_.most_peers) return HostId(kFirstReader + std::ssize(peers_));
+  const auto oldest = std::min_element(peers_.begin(), peers_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  const HostId name = oldest->second.host;
+  peers_.erase(oldest);
+  return name;
 }
 
 std::optional<HostId> OtherReaders::connected(const Source& source) {
   const std::lock_guard lock(mutex_);
-  const auto [at, is_new] = peers_.try_emplace(source.reader);
-  Peer& peer = at->second;
-  if (is_new) peer.host = HostId(kFirstReader + std::ssize(peers_));
+  if (!peers_.contains(source.reader)) {
+    const HostId name = free_name();
+    peers_[source.reader] = {.host = name};
+  }
+  Peer& peer = peers_.at(source.reader);
+  peer.used = Clock::now();
   if (!peer.connected && !options_.transport->connect(peer.host, source.address).ok()) {
     peer.avoid_until = Clock::now() + duration(options_.avoid_s);
     return std::nullopt;
@@ -125,9 +145,10 @@ std::optional<HostId> OtherReaders::connected(const Source& source) {
 
 void OtherReaders::avoid(uint64_t reader) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = peers_[reader];
-  peer.connected = false;
-  peer.avoid_until = Clock::now() + duration(options_.avoid_s);
+  const auto found = peers_.find(reader);
+  if (found == peers_.end()) return;  // others were asked since
+  found->second.connected = false;
+  found->second.avoid_until = Clock::now() + duration(options_.avoid_s);
 }
 
 bool OtherReaders::read_from(const Source& source, const std::string& request, std::span<std::byte> dst) {
@@ -143,12 +164,12 @@ bool OtherReaders::read_from(const Source& source, const std::string& request, s
   }
 }
 
-bool OtherReaders::read(const Block& block, std::vector<int64_t> dropped, std::span<std::byte> dst) {
+bool OtherReaders::read(int64_t version, int64_t number, const Sources& sources, std::span<std::byte> dst) {
   proto::LiveBlock wanted;
-  wanted.set_version(block.version);
-  wanted.set_block(block.number);
+  wanted.set_version(version);
+  wanted.set_block(number);
   const std::string request = wanted.SerializeAsString();
-  for (const Source& source : sources(block, std::ssize(dst), std::move(dropped))) {
+  for (const Source& source : sources) {
     if (!read_from(source, request, dst)) continue;
     bytes_read_ += std::ssize(dst);
     return true;

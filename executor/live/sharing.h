@@ -1,10 +1,10 @@
 #pragma once
 // Sharing: what readers of a step have for each other. Each serves the blocks that it keeps; who has which is known to the
-// controller (executor/controller/live_holders.h), which every reader asks before it fetches a block.
+// controller (executor/controller/live_holders.h), which every reader asks before it fetches blocks.
 //
-//   OtherReaders.read(block) ── LiveTouch ──► controller          of another reader:
-//        │                  ◄── LiveSources ─┘
-//        └── LiveBlock, by the PeerTransport ──► ServedBlocks.answer ──► Blocks.find
+//   OtherReaders.ask(blocks) ── LiveTouch ──► controller          of another reader:
+//                           ◄── LiveSources ─┘
+//   OtherReaders.read(block) ── LiveBlock, by the PeerTransport ──► ServedBlocks.answer ──► Blocks.find
 //
 // All of it may fail at no harm: what no reader gives is read from workers. A version is one step for ever, so a block of
 // another reader is never of another step.
@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -56,41 +57,48 @@ class OtherReaders {
     uint64_t reader = 0;  // this one
     AskController ask;    // an answer within seconds, or an error
     PeerTransport* transport = nullptr;
-    double patience_s = 1;  // for a block that another reader is fetching
-    double avoid_s = 30;    // a reader that does not answer; the controller a sixth of that
+    double patience_s = 1;   // for a block that another reader is fetching
+    double avoid_s = 30;     // a reader that does not answer; the controller a sixth of that
+    size_t most_peers = 64;  // that are remembered, and connected
   };
   explicit OtherReaders(Options options) : options_(std::move(options)) {}
 
-  // Tells the controller that this reader has the block from now on, and `dropped` no more, and gets it from another one.
-  // False: no reader gives it, `dst` is undefined.
-  struct Block {
-    std::string job;
-    int64_t version = 0, number = 0;
+  struct Source {
+    uint64_t reader = 0;
+    std::string address;
   };
-  bool read(const Block& block, std::vector<int64_t> dropped, std::span<std::byte> dst);
+  using Sources = std::vector<Source>;  // of a block, in the order of asking
+  // Tells the controller that this reader has the blocks from now on, and `dropped` no more. Their sources, one after another;
+  // those that lack have none. Unavailable: it was not told.
+  struct Wanted {
+    std::string job;
+    int64_t version = 0;
+    std::vector<int64_t> blocks, bytes;  // bytes of each
+    std::vector<int64_t> dropped;
+  };
+  absl::StatusOr<std::vector<Sources>> ask(const Wanted& wanted);
+  // False: no reader gives the block, `dst` is undefined.
+  bool read(int64_t version, int64_t number, const Sources& sources, std::span<std::byte> dst);
   int64_t bytes_read() const { return bytes_read_; }
+  int64_t questions() const { return questions_; }  // to the controller
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Peer {
     HostId host;  // its name for the transport
     bool connected = false;
-    Clock::time_point avoid_until = {};
+    Clock::time_point avoid_until = {}, used = {};
   };
-  struct Source {
-    uint64_t reader = 0;
-    std::string address;
-  };
-  std::vector<Source> sources(const Block& block, int64_t bytes, std::vector<int64_t> dropped);
   std::optional<HostId> connected(const Source& source);
+  HostId free_name();
   bool read_from(const Source& source, const std::string& request, std::span<std::byte> dst);
   void avoid(uint64_t reader);
 
   const Options options_;
-  std::mutex mutex_;  // guards what follows, but for the counter
+  std::mutex mutex_;  // guards what follows, but for the counters
   std::map<uint64_t, Peer> peers_;
   Clock::time_point quiet_until_ = {};  // the controller did not answer
-  std::atomic<int64_t> bytes_read_ = 0;
+  std::atomic<int64_t> bytes_read_ = 0, questions_ = 0;
 };
 
 }  // namespace scalai::executor

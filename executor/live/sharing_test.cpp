@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "executor/controller/live_holders.h"
@@ -20,6 +21,18 @@ using ::testing::Not;
 
 constexpr int64_t kVersion = 9, kBytes = 64;
 
+class Filled final : public Blocks::Source {
+ public:
+  explicit Filled(std::function<void(std::span<std::byte>)> fill) : fill_(std::move(fill)) {}
+  absl::StatusOr<Blocks::From> fetch(int64_t, std::span<std::byte> dst) override {
+    fill_(dst);
+    return Blocks::From::kHolder;
+  }
+
+ private:
+  const std::function<void(std::span<std::byte>)> fill_;
+};
+
 // Readers of one step, and a controller that says of each block whatever the test wants.
 class SharingTest : public ::testing::Test {
  protected:
@@ -36,13 +49,8 @@ class SharingTest : public ::testing::Test {
     // Fetches a block whose bytes are all this, as a reader of the step does.
     void fill(int64_t number, char byte) {
       std::vector<std::byte> all(kBytes);
-      ASSERT_TRUE(blocks
-                      ->read(number, kBytes, 0, all,
-                             [&](int64_t, std::span<std::byte> dst) {
-                               std::fill(dst.begin(), dst.end(), static_cast<std::byte>(byte));
-                               return Blocks::From::kHolder;
-                             })
-                      .ok());
+      Filled source([&](std::span<std::byte> dst) { std::fill(dst.begin(), dst.end(), static_cast<std::byte>(byte)); });
+      ASSERT_TRUE(blocks->read(number, kBytes, 0, all, source).ok());
     }
     ServedBlocks served;
     LoopbackTransport transport;
@@ -56,7 +64,9 @@ class SharingTest : public ::testing::Test {
     asked_.push_back(request);
     SCALAI_RETURN_IF_ERROR(broken_);
     proto::LiveSources sources;
+    sources.add_blocks();  // the others are at workers
     for (const uint64_t reader : named_) {
+      sources.mutable_blocks(0)->add_sources(sources.sources_size());
       proto::LiveSources::Source& one = *sources.add_sources();
       one.set_reader(reader);
       one.set_transport_address(readers_[reader]->transport.address());
@@ -66,8 +76,17 @@ class SharingTest : public ::testing::Test {
   // What reader 0 gets of the others, a byte of it; '-': nothing.
   char read(int64_t block, std::vector<int64_t> dropped = {}) {
     std::vector<std::byte> dst(kBytes);
-    const bool got = readers_[0]->others.read({"a", kVersion, block}, std::move(dropped), dst);
-    return got ? static_cast<char>(dst.back()) : '-';
+    return get(*readers_[0], kVersion, block, dst, std::move(dropped)) ? static_cast<char>(dst.back()) : '-';
+  }
+  static bool get(Reader& reader, int64_t version, int64_t block, std::span<std::byte> dst,
+                  std::vector<int64_t> dropped = {}) {
+    const auto sources = reader.others.ask({.job = "a",
+                                            .version = version,
+                                            .blocks = {block, block + 1},
+                                            .bytes = {std::ssize(dst), 1},
+                                            .dropped = std::move(dropped)});
+    EXPECT_EQ(sources.ok() ? sources->size() : 1U, 1U);
+    return sources.ok() && reader.others.read(version, block, sources->front(), dst);
   }
 
   double patience_s_ = 60;
@@ -85,7 +104,8 @@ TEST_F(SharingTest, ABlockComesFromTheFirstThatHasIt) {
   ASSERT_EQ(asked_.size(), 1U);
   EXPECT_EQ(asked_[0].job, "a");
   EXPECT_EQ(asked_[0].touch->version, kVersion);
-  EXPECT_EQ(asked_[0].touch->block, 4);
+  EXPECT_THAT(asked_[0].touch->blocks, ElementsAre(4, 5));
+  EXPECT_THAT(asked_[0].touch->bytes, ElementsAre(kBytes, 1));
   EXPECT_THAT(asked_[0].touch->dropped, ElementsAre(1, 2));
   named_ = {1, 2};
   EXPECT_EQ(read(4), 'x');
@@ -118,17 +138,54 @@ TEST_F(SharingTest, AReaderThatIsGoneIsAskedOnce) {
   EXPECT_THAT(asked_.back().touch->unreached, ElementsAre(1)) << "the controller names others";
 }
 
+// Names of the transport, and so its connections, are as few as peers are remembered.
+TEST_F(SharingTest, PeersAreForgotten) {
+  constexpr uint64_t kMost = 2, kReaders = 6;
+  std::set<int64_t> names;
+  class Counting final : public PeerTransport {
+   public:
+    Counting(PeerTransport& inner, std::set<int64_t>& names) : inner_(inner), names_(names) {}
+    std::string address() const override { return inner_.address(); }
+    absl::Status connect(HostId peer, std::string_view address) override {
+      names_.insert(peer.value);
+      return inner_.connect(peer, address);
+    }
+    using PeerTransport::fetch;
+    absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
+                       Deadline deadline) override {
+      return inner_.fetch(peer, request, dst, deadline);
+    }
+    void close() override { inner_.close(); }
+
+   private:
+    PeerTransport& inner_;
+    std::set<int64_t>& names_;
+  } counting(readers_[0]->transport, names);
+  OtherReaders others(
+      {.reader = 0, .ask = {}, .transport = &counting, .patience_s = 60, .avoid_s = 3600, .most_peers = kMost});
+  for (uint64_t number = 3; number < kReaders; ++number) readers_.push_back(std::make_unique<Reader>(*this, number));
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t number = 1; number < kReaders; ++number) {
+      readers_[number]->fill(4, static_cast<char>('a' + number));
+      std::vector<std::byte> dst(kBytes);
+      EXPECT_TRUE(others.read(kVersion, 4, {{number, readers_[number]->transport.address()}}, dst)) << number;
+      EXPECT_EQ(static_cast<char>(dst.back()), static_cast<char>('a' + number)) << "of the one that was asked";
+    }
+  }
+  EXPECT_EQ(names.size(), kMost);
+}
+
 TEST_F(SharingTest, ABlockThatIsBeingFetchedIsWaitedFor) {
   named_ = {1};
   std::atomic<bool> fetching = false, go_on = false;
   std::thread slow([&] {
     std::vector<std::byte> all(kBytes);
-    (void)readers_[1]->blocks->read(4, kBytes, 0, all, [&](int64_t, std::span<std::byte> dst) {
+    Filled source([&](std::span<std::byte> dst) {
       fetching = true;
       while (!go_on) std::this_thread::yield();
       std::fill(dst.begin(), dst.end(), static_cast<std::byte>('x'));
-      return Blocks::From::kHolder;
     });
+    (void)readers_[1]->blocks->read(4, kBytes, 0, all, source);
   });
   while (!fetching) std::this_thread::yield();
   Reader hasty(
@@ -138,7 +195,7 @@ TEST_F(SharingTest, ABlockThatIsBeingFetchedIsWaitedFor) {
       }(),
       3);
   std::vector<std::byte> dst(kBytes);
-  EXPECT_FALSE(hasty.others.read({"a", kVersion, 4}, {}, dst)) << "but not for ever";
+  EXPECT_FALSE(get(hasty, kVersion, 4, dst)) << "but not for ever";
   std::thread goes_on([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     go_on = true;
@@ -170,11 +227,11 @@ TEST_F(SharingTest, ABlockOfAnotherSizeOrNoRequestIsRefused) {
   named_ = {1};
   readers_[1]->fill(4, 'x');
   std::vector<std::byte> dst(kBytes / 2);
-  EXPECT_FALSE(readers_[0]->others.read({"a", kVersion, 4}, {}, dst));
+  EXPECT_FALSE(get(*readers_[0], kVersion, 4, dst));
   EXPECT_EQ(read(4), 'x') << "it is no reason to avoid the reader";
   EXPECT_TRUE(absl::IsInvalidArgument(readers_[1]->served.answer("\xff\xff").status()));
   dst.resize(kBytes);
-  EXPECT_FALSE(readers_[0]->others.read({"a", kVersion + 1, 4}, {}, dst)) << "another step";
+  EXPECT_FALSE(get(*readers_[0], kVersion + 1, 4, dst)) << "another step";
 }
 
 }  // namespace sharing_test

@@ -254,8 +254,8 @@ class CtlService final : public proto::Ctl::Service {
     if (!request.has_touch()) return std::nullopt;
     const proto::LiveTouch& touch = request.touch();
     return CtlRequest::Touch{.version = touch.version(),
-                             .block = touch.block(),
-                             .bytes = touch.bytes(),
+                             .blocks = {touch.blocks().begin(), touch.blocks().end()},
+                             .bytes = {touch.bytes().begin(), touch.bytes().end()},
                              .dropped = {touch.dropped().begin(), touch.dropped().end()},
                              .unreached = {touch.unreached().begin(), touch.unreached().end()}};
   }

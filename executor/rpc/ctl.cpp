@@ -48,8 +48,8 @@ proto::CtlLive live_message(const CtlRequest& request) {
   if (request.touch) {
     proto::LiveTouch& touch = *message.mutable_touch();
     touch.set_version(request.touch->version);
-    touch.set_block(request.touch->block);
-    touch.set_bytes(request.touch->bytes);
+    for (const int64_t block : request.touch->blocks) touch.add_blocks(block);
+    for (const int64_t bytes : request.touch->bytes) touch.add_bytes(bytes);
     for (const int64_t block : request.touch->dropped) touch.add_dropped(block);
     for (const uint64_t reader : request.touch->unreached) touch.add_unreached(reader);
   }

@@ -47,15 +47,15 @@ TEST_F(CtlTest, CtlRequestsReachTheHandler) {
 TEST_F(CtlTest, ALineTakesManyRequestsAfterOneProof) {
   start([](const CtlRequest& request) -> absl::StatusOr<std::string> {
     if (!request.touch) return invalid("no touch");
-    return fmt::format("{} {} {} {} {} {}", request.reader, request.touch->version, request.touch->block,
-                       request.touch->bytes, request.touch->dropped.size(), request.touch->unreached.at(0));
+    return fmt::format("{} {} {} {} {} {}", request.reader, request.touch->version, request.touch->blocks.at(0),
+                       request.touch->bytes.at(0), request.touch->dropped.size(), request.touch->unreached.at(0));
   });
   CtlTarget target{.address = server_->address(), .token = kToken, .timeout_s = kPatience_s};
   auto line = CtlLine::open(target);
   ASSERT_TRUE(line.ok()) << line.status();
   CtlRequest request{.kind = CtlRequest::Kind::kLive, .reader = 7};
   for (int64_t block = 0; block < 100; ++block) {
-    request.touch = {.version = 5, .block = block, .bytes = 3, .dropped = {1, 2}, .unreached = {~uint64_t{0}}};
+    request.touch = {.version = 5, .blocks = {block}, .bytes = {3, 4}, .dropped = {1, 2}, .unreached = {~uint64_t{0}}};
     EXPECT_EQ((*line)->ask(request).value(), fmt::format("7 5 {} 3 2 {}", block, ~uint64_t{0}));
   }
   request.touch.reset();

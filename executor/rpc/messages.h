@@ -126,7 +126,8 @@ struct CtlRequest {
   int64_t digest_bytes = 0;
   std::string host_name = {}, transport_address = {};  // of the reader
   struct Touch {
-    int64_t version = 0, block = 0, bytes = 0;
+    int64_t version = 0;
+    std::vector<int64_t> blocks = {}, bytes = {};  // bytes of each
     std::vector<int64_t> dropped = {};
     std::vector<uint64_t> unreached = {};
   };

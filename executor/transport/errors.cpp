@@ -19,6 +19,12 @@ absl::Status too_late(HostId peer, int64_t arrived, int64_t wanted) {
                                                  format_bytes(arrived), format_bytes(wanted)));
 }
 
+absl::Status no_room(HostId peer, int64_t wanted) {
+  return absl::AbortedError(
+      fmt::format("peer h{} was not asked for {}: other fetches took all the room until the deadline", peer.value,
+                  format_bytes(wanted)));
+}
+
 absl::Status wrong_size(HostId peer, int64_t answered, int64_t wanted) {
   return absl::FailedPreconditionError(
       fmt::format("peer h{}: answered with {} bytes, {} are expected", peer.value, answered, wanted));

@@ -48,6 +48,7 @@ class PeerTransport {
   // `dst` is undefined, but nobody writes to it after the return.
   //   Unavailable         not connected, or the peer died; connect() again to continue
   //   DeadlineExceeded    not all bytes arrived in time
+  //   Aborted             other fetches of this end had all the room until the deadline; the peer was not asked
   //   FailedPrecondition  the answer has not the size of `dst`
   //   Cancelled           close() was called
   //   any other           from the peer's handler

@@ -108,7 +108,7 @@ absl::Status UcxTransport::fetch(HostId peer, std::string_view request, std::spa
   const int64_t bytes = fetch->into.bytes();
   if (!state_->enter(bytes, deadline)) {
     state_->leave(0);
-    return state_->is_closed() ? internal::closed() : internal::too_late(peer, 0, bytes);
+    return state_->is_closed() ? internal::closed() : internal::no_room(peer, bytes);
   }
   const absl::Status status = run_fetch(*state_->thread, fetch, deadline);
   state_->leave(bytes);

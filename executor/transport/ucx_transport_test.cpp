@@ -281,6 +281,38 @@ TEST(UcxTransportBoundTest, BytesInFlightAreBounded) {
   EXPECT_EQ(runs, 6);
 }
 
+// Whoever waits for room in vain knows nothing of the peer: it may be well.
+TEST(UcxTransportBoundTest, ALineThatIsFullIsNotThePeersFault) {
+  std::atomic<bool> begun = false, go_on = false;
+  const auto slow = make_transport({}, [&](std::string_view) -> absl::StatusOr<Payload> {
+    return Payload::produced(4 << 20, [&](int64_t, std::span<std::byte>) {
+      begun = true;
+      while (!go_on) std::this_thread::yield();
+    });
+  });
+  std::atomic<int> asked = 0;
+  const auto well = make_transport({}, [&](std::string_view) -> absl::StatusOr<Payload> {
+    ++asked;
+    return Payload::produced(1 << 20, [](int64_t, std::span<std::byte>) {});
+  });
+  const auto client = make_transport({.in_flight_bytes = 4 << 20});
+  constexpr HostId kWell{kPeer.value + 1};
+  ASSERT_EQ(client->connect(kPeer, slow->address()), absl::OkStatus());
+  ASSERT_EQ(client->connect(kWell, well->address()), absl::OkStatus());
+  std::thread busy([&] {
+    std::vector<std::byte> into(4 << 20);
+    EXPECT_EQ(client->fetch(kPeer, "x", into, patient()), absl::OkStatus());
+  });
+  while (!begun) std::this_thread::yield();
+  std::vector<std::byte> into(1 << 20);
+  const absl::Status full = client->fetch(kWell, "x", into, in_ms(20));
+  EXPECT_TRUE(absl::IsAborted(full)) << full;
+  EXPECT_EQ(asked, 0);
+  go_on = true;
+  busy.join();
+  EXPECT_EQ(client->fetch(kWell, "x", into, patient()), absl::OkStatus());
+}
+
 TEST(UcxTransportBoundTest, AnOwnerIsKeptUntilItsBytesHaveLeft) {
   std::weak_ptr<std::vector<std::byte>> watched;
   const auto server = make_transport({}, [&](std::string_view) -> absl::StatusOr<Payload> {

@@ -60,7 +60,7 @@ class Live:
     """A run that goes on, mounted in a temporary folder as long as this lives. See :func:`live`."""
 
     def __init__(self, run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30,
-                 consistency: str = "snapshot"):
+                 consistency: str = "snapshot", keep_size: int | None = None):
         self._folder = tempfile.TemporaryDirectory(prefix="scalai-live-")
         self.folder = Path(self._folder.name) / "run"
         self.folder.mkdir()
@@ -68,6 +68,8 @@ class Live:
         words = [program("scalai"), "fs", "mount", str(self.folder), f"--run={os.fspath(run)}", "--daemonize",
                  f"--log={self._folder.name}/log", f"--keep={int(keep_s * 1000)}ms", "--refresh=0s",
                  f"--consistency={consistency}"]
+        if keep_size is not None:
+            words.append(f"--keep-size={keep_size}")
         done = subprocess.run(words + ["--optimizer"] * optimizer, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise _RAISED.get(done.returncode, FailedError)(done.stderr.strip())
@@ -137,7 +139,7 @@ class Live:
 
 
 def live(run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30,
-         consistency: str = "snapshot") -> Live:
+         consistency: str = "snapshot", keep_size: int | None = None) -> Live:
     """The state of the jobs of a run that goes on, out of the memories of its workers.
 
         with scalai.live("out/gpt") as run:
@@ -149,7 +151,9 @@ def live(run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float 
     keep_s       how long a step stays after its last use, if nothing of it is open
     consistency  "snapshot": a step that is read is copied before training rewrites it; "fail": it is not, and reading
                  it is then an OSError (ESTALE), never bytes of another step
+    keep_size    bytes of each step, at most, that are kept of what came from other machines, for further reads and for other
+                 readers (None: 256 MiB)
 
     Raises MissingError where no run goes on, or FUSE is missing.
     """
-    return Live(run, optimizer=optimizer, keep_s=keep_s, consistency=consistency)
+    return Live(run, optimizer=optimizer, keep_s=keep_s, consistency=consistency, keep_size=keep_size)

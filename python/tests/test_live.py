@@ -78,7 +78,10 @@ def test_steps_are_what_is_saved_over_a_change_of_layout(run_folder):
 
 
 def test_two_readers_and_a_step_that_stays(run_folder):
-    with scalai.live(run_folder, keep_s=1) as live:
+    with scalai.live(run_folder, keep_s=1, keep_size=1 << 20) as live:
+        status = subprocess.run(command("fs", "status", live.folder), capture_output=True, text=True, check=True).stdout
+        mount = pathlib.Path("/proc", status.split()[status.split().index("pid") + 1], "cmdline").read_text(encoding="utf-8")
+        assert "--keep-size=1048576" in mount.split("\0")
         first = live.newest()
         before = contents(first.checkpoint, first.checkpoint.tensors)
         others = []
@@ -121,6 +124,11 @@ def test_receivers_have_what_readers_of_the_run_see(run_folder):
         sync.terminate()
         said = sync.communicate(timeout=60)[0]
     assert sync.returncode == 0, said
+
+
+def test_a_size_that_is_none():
+    with pytest.raises(scalai.InvalidError, match="keep-size"):
+        scalai.live("/nowhere", keep_size=-1)
 
 
 def test_a_run_that_is_not_there():
