@@ -28,7 +28,7 @@ bool keeps_devices(const ParallelizeRequest& request, const ParallelConfig& conf
 }
 
 bool same(const parallel::Group& a, const parallel::Group& b) {
-  return a.ranks == b.ranks && a.per_host == b.per_host && a.hosts() == b.hosts();
+  return a.ranks == b.ranks && a.per_host == b.per_host && a.hosts() == b.hosts() && a.fabric_share == b.fabric_share;
 }
 
 bool same(const std::vector<parallel::Hop>& a, const std::vector<parallel::Hop>& b) {
@@ -40,8 +40,8 @@ bool same(const std::vector<parallel::Hop>& a, const std::vector<parallel::Hop>&
 bool same(const parallel::Hardware& a, const parallel::Hardware& b) {
   return a.stages == b.stages && a.gpus_per_host == b.gpus_per_host && a.link_bytes_per_s == b.link_bytes_per_s &&
          a.nic_bytes_per_s == b.nic_bytes_per_s && a.host_nic_bytes_per_s == b.host_nic_bytes_per_s &&
-         a.fabric_share == b.fabric_share && a.price_per_gpu_hour == b.price_per_gpu_hour && same(a.tp, b.tp) &&
-         same(a.cp, b.cp) && same(a.dp, b.dp) && same(a.ep, b.ep) && same(a.etp, b.etp) && same(a.edp, b.edp) &&
+         a.price_per_gpu_hour == b.price_per_gpu_hour && same(a.tp, b.tp) && same(a.cp, b.cp) && same(a.dp, b.dp) &&
+         same(a.ep, b.ep) && same(a.etp, b.etp) && same(a.edp, b.edp) &&
          a.pipeline_crosses_hosts == b.pipeline_crosses_hosts && same(a.hops, b.hops);
 }
 

@@ -189,7 +189,7 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
   const Counts counts = count(workload, outcome);
   const auto hours = [](double gpu_s) { return std::optional<double>(gpu_s / kSecondsPerHour); };
   const bool priced = outcome.cost > 0 || counts.cost > 0;
-  const sched::FreeGpus free = outcome.free.value_or(sched::FreeGpus{});
+  const sched::FreeGpuTime free = outcome.free.value_or(sched::FreeGpuTime{});
   const bool deadlines = counts.with_deadline > 0;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
   return {

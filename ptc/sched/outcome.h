@@ -52,7 +52,7 @@ struct UseSample {  // numbers of GPUs count as those of the fleet
 };
 
 // Integrals of the GPUs that no job holds, on hosts up and not under notice.
-struct FreeGpus {
+struct FreeGpuTime {
   double gpu_s = 0;
   double scattered_gpu_s = 0;  // on hosts that are partly used
   // Absent where GPUs are cut in slices. Mean over the jobs of the workload, of the free GPUs on hosts where less is free than min(GPUs the job asks for, GPUs
@@ -82,7 +82,7 @@ struct Outcome {
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced
-  std::optional<FreeGpus> free;                                                 // absent: jobs have no places
+  std::optional<FreeGpuTime> free;                                              // absent: jobs have no places
   int64_t events = 0, decisions = 0, changes = 0;                               // of the whole run
   std::string policy_remarks;
 };

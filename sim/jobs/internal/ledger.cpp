@@ -78,9 +78,9 @@ void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome
   outcome->changing_gpu_s = changing_gpu_s_ * gpus_each_;
   outcome->cost = cost_;
   if (!places_) return;
-  FreeGpus free{.gpu_s = counted_free_gpu_s_ * gpus_each_,
-                .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()) * gpus_each_,
-                .unusable_gpu_s = {}};
+  FreeGpuTime free{.gpu_s = counted_free_gpu_s_ * gpus_each_,
+                   .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()) * gpus_each_,
+                   .unusable_gpu_s = {}};
   double unusable = 0;
   int64_t jobs = 0;
   for (const auto& [gpus, count] : jobs_of_size) {
