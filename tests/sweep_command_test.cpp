@@ -231,6 +231,32 @@ TEST_F(SchedEndToEnd, AlternativesOfAPolicyStandSideBySide) {
   EXPECT_THAT(later.out, HasSubstr("job,metric,unit,fifo+0s,fifo+10min,srtf+0s,srtf+10min\n"));
 }
 
+// Notes that change the meaning of numbers are said wherever the numbers are, each once.
+TEST_F(SchedEndToEnd, NotesOfRunsAreSaidOnce) {
+  const std::string file =
+      scenario("availability { generator: \"poisson\" set: \"host-mtbf=10h\" set: \"span=1d\" }\n");
+  const std::string assumed = "note: assumed: a job whose host fails goes on from a checkpoint";
+  const std::string rounds = "note: gavel-max-min: policy: ";
+  const auto times = [](const std::string& text, const std::string& part) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  };
+  const Outcome one = sim(file + " --set=policy.name=gavel-max-min");
+  EXPECT_EQ(times(one.out, assumed), 1) << one.out;
+  EXPECT_THAT(one.out, HasSubstr("\nnote: policy: "));
+  const std::string vary = file + " --vary=policy.name=fifo,gavel-max-min --out=";
+  const Outcome varied = with_data("sim " + vary + path("all"));
+  const Outcome later = scalai("compare " + path("all"));
+  for (const std::string& text : {varied.out, later.out}) {
+    EXPECT_EQ(times(text, assumed), 1) << text;
+    EXPECT_EQ(times(text, rounds), 1) << text;
+  }
+  const Outcome swept = with_data("sweep " + vary + path("all.csv"));
+  EXPECT_EQ(times(swept.err, "scalai sweep: " + assumed), 1) << swept.err;
+  EXPECT_EQ(times(swept.err, "scalai sweep: note: policy.name=gavel-max-min: policy: "), 1) << swept.err;
+}
+
 TEST_F(SchedEndToEnd, SeedsOfAnAlternativeAreOneColumn) {
   const std::string file = scenario();
   const Outcome run =

@@ -191,7 +191,7 @@ class ClusterRun {
     if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
     std::vector<report::Metric> metrics = report::metrics_of(scenario_.workload, *outcome);
     metrics.insert(metrics.end(), extras_.metrics.begin(), extras_.metrics.end());
-    return finish(about, metrics, summary_of(about, *outcome));
+    return finish(about, metrics, summary_of(about, *outcome), outcome->policy_remarks);
   }
 
   // What was done until then stays, and says that it is not the whole.
@@ -294,12 +294,14 @@ class ClusterRun {
     return write_file(path_of("summary.json"), summary);
   }
 
-  int finish(const report::ReportHead& about, const std::vector<report::Metric>& metrics, const std::string& summary) {
+  int finish(const report::ReportHead& about, const std::vector<report::Metric>& metrics, const std::string& summary,
+             const std::string& remarks = "") {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
     if (options_.format == "table") {
       if (scenario_.quotas) print("\n{}", report::entities_table(extras_.virtual_clusters, stdout_screen()));
       for (const std::string& note : about.notes) print("note: {}\n", note);
+      if (!remarks.empty()) print("note: policy: {}\n", remarks);
       note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
                  trace_hint(options_.out));
     }

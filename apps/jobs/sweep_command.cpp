@@ -16,6 +16,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/report/jobs_report.h"
+#include "ptc/report/run_notes.h"
 #include "ptc/scenario/scenario_set.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
@@ -190,7 +191,7 @@ class Sweep {
         runs.push_back(std::move(words));
       }
     }
-    if (journal_.size() > 0) say("{} runs are done already\n", journal_.size());
+    if (journal_.size() > 0) say("{} runs are done already; their notes are not repeated\n", journal_.size());
     Progress progress("sweeping " + base_.name);
     size_t ended = 0;
     return run_processes(simulator, runs, jobs_, [&](size_t run, const SimResult& result) {
@@ -208,6 +209,7 @@ class Sweep {
       fail(point, fmt::format("exit code {}: {}", result.exit_code, result.error));
       return absl::OkStatus();
     }
+    notes_.add(point, seed, label_of(point), report::words_of_run(result.out));
     const auto numbers = read_numbers(result.out, table_.metrics);
     if (numbers.ok()) return journal_.add(point, seed, *numbers);
     fail(point, message_of(numbers.status()));
@@ -224,6 +226,8 @@ class Sweep {
   int finish() {
     const absl::Status written = write_file(out_, sweep_csv(table_, journal_, failures_));
     if (!written.ok()) return report_error(written);
+    if (const std::string warning = notes_.warning(); !warning.empty()) say("scalai sweep: warning: {}\n", warning);
+    for (const std::string& sentence : notes_.sentences()) say("scalai sweep: note: {}\n", sentence);
     print("{}: {}, {} each\n", out_, counted(static_cast<int64_t>(scenario::point_count(table_.axes)), "point"),
           counted(table_.seeds, "run"));
     if (failures_.empty()) {
@@ -243,6 +247,7 @@ class Sweep {
   Base base_;
   SweepJournal journal_;
   std::map<size_t, std::string> failures_;
+  report::RunNotes notes_;
 };
 
 int sweep_command_run(const Arguments& arguments) {

@@ -183,7 +183,7 @@ std::string problem_of(const Json& json, const std::string& kind) {
 }
 
 // The head of such a run in the form of the others; what tells two questions apart is the workload, not the policy.
-Summary head_of(const Json& json, const std::string& kind) {
+Summary head_of(const Json& json, const std::string& kind, const RunWords& words) {
   Summary head;
   head.scenario = text_at(json, "scenario");
   head.scenario_digest = text_at(json, "scenario_digest");
@@ -191,7 +191,9 @@ Summary head_of(const Json& json, const std::string& kind) {
   if (seed != json.end() && seed->is_number_unsigned()) head.seed = seed->get<uint64_t>();
   head.strategy = text_at(json, "policy");
   head.runtime = kind;
-  head.rules = text_at(json, "rules");
+  head.rules = words.rules;
+  head.notes = words.notes;
+  head.policy_remarks = words.remarks;
   return head;
 }
 
@@ -296,6 +298,7 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternat
   std::string first_question, first_digest;
   for (const auto& [label, summaries] : alternatives) {
     SCALAI_CHECK(!summaries.empty(), "an alternative is one run, or several seeds");
+    const size_t before = comparison.runs.size();
     seeds.push_back(summaries.size());
     for (const std::string& text : summaries) {
       const Json json = read_ordered_json(text).value_or(Json());
@@ -305,7 +308,7 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternat
       if (!kind.empty()) {
         if (const std::string problem = problem_of(json, kind); !problem.empty())
           return invalid(fmt::format("{}: {}", label, problem));
-        comparison.runs.push_back(head_of(json, kind));
+        comparison.runs.push_back(head_of(json, kind, words_of_run(text)));
         numbers.back() = numbers_of(json);
       } else {
         absl::StatusOr<Summary> run = read_summary(text);
@@ -313,6 +316,11 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternat
         comparison.runs.push_back(*std::move(run));
       }
       const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
+      comparison.notes.add(seeds.size(), comparison.runs.size() - before, label,
+                           {last.notes, last.policy_remarks, last.rules});
+      std::vector<std::string>& all = comparison.runs[before].notes;  // of all seeds, which become one run
+      for (const std::string& note : last.notes)
+        if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(note);
       // The policy is part of the digest of a scenario of many jobs; the strategy of one job's is not.
       const std::string question = last.scenario + "\n" + (kind.empty() ? "" : text_at(json, "workload"));
       const std::string digest = kind.empty() ? last.scenario_digest : question;

@@ -204,15 +204,12 @@ std::string note_on_scenarios(const Comparison& comparison) {
   return printable_text(note) + "\n";
 }
 
-// Designs under different rules differ by the rules first.
-std::string warning_of_rules(const Comparison& comparison) {
-  const auto same = [&](const Summary& run) { return run.rules == comparison.runs.front().rules; };
-  if (std::all_of(comparison.runs.begin(), comparison.runs.end(), same)) return "";
-  std::string text = "warning: the runs' rules differ, and what they differ in may be that:";
-  for (size_t i = 0; i < comparison.runs.size(); ++i)
-    text += fmt::format("{} {} is {}", i == 0 ? "" : ",", shortened(comparison.labels[i]),
-                        comparison.runs[i].rules.empty() ? "not said" : comparison.runs[i].rules);
-  return printable_text(text) + "\n";
+// Warnings and notes, a line each behind `bullet`.
+std::string words_of_runs(const RunNotes& notes, const std::string& bullet) {
+  std::string text;
+  if (const std::string warning = notes.warning(); !warning.empty()) text = bullet + "warning: " + warning + "\n";
+  for (const std::string& sentence : notes.sentences()) text += bullet + "note: " + sentence + "\n";
+  return text;
 }
 
 std::string comparison_csv(const Comparison& comparison) {
@@ -265,12 +262,15 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
   if (options.format == "json") return comparison_json(comparison);
   if (options.format == "csv") return comparison_csv(comparison);
   const ComparisonTable table(comparison, options.against);
-  if (options.format == "markdown") return table.markdown();
+  if (options.format == "markdown") {
+    const std::string words = words_of_runs(comparison.notes, "- ");
+    return table.markdown() + (words.empty() ? "" : "\n" + words);
+  }
   if (options.format == "table") {
     const std::string prediction =
         comparison.prediction ? "\n" + prediction_table(*comparison.prediction, options.screen) : "";
     return table.text(options.screen) + (options.varied ? "" : note_on_scenarios(comparison)) +
-           warning_of_rules(comparison) + prediction;
+           words_of_runs(comparison.notes, "") + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));
 }

@@ -184,6 +184,28 @@ TEST(Comparison, OfDifferentRulesWarns) {
   EXPECT_EQ(json["runs"][1]["rules"], "published");
 }
 
+TEST(Comparison, HasTheNotesOfItsRuns) {
+  const auto run = [](const std::string& policy, uint64_t seed, std::vector<std::string> notes) {
+    Json json = Json::parse(cluster_run(policy, 3600, 0.5));
+    json["seed"] = seed;
+    json["notes"] = std::move(notes);
+    json["policy_remarks"] = policy == "ideal" ? "4 rounds" : "";
+    return json.dump();
+  };
+  const std::vector<Alternative> runs = {
+      {"fifo", {run("fifo", 1, {"assumed: all"}), run("fifo", 2, {"assumed: all", "odd"})}},
+      {"ideal", {run("ideal", 1, {"assumed: all", "continuous"}), run("ideal", 2, {"assumed: all", "continuous"})}}};
+  const auto text = [&](const std::string& format) { return compare_alternatives(runs, {.format = format}).value(); };
+  const std::string notes[] = {"note: assumed: all\n", "note: fifo: odd\n", "note: ideal: continuous\n",
+                               "note: ideal: policy: 4 rounds\n"};
+  EXPECT_THAT(text("table"), HasSubstr("\n" + notes[0] + notes[1] + notes[2] + notes[3]));
+  EXPECT_THAT(text("markdown"), HasSubstr("|\n\n- " + notes[0] + "- " + notes[1] + "- " + notes[2] + "- " + notes[3]));
+  const Json json = Json::parse(text("json"));
+  EXPECT_EQ(json["runs"][0]["notes"], Json({"assumed: all", "odd"}));
+  EXPECT_EQ(json["runs"][1]["notes"], Json({"assumed: all", "continuous"}));
+  EXPECT_EQ(json["runs"][1]["policy_remarks"], "4 rounds");
+}
+
 TEST(Comparison, EquallyGoodRunsAreAllMarked) {
   const std::string text = compare_summaries({{"a", cluster_run("fifo", 7200, 0.8)},
                                               {"b", cluster_run("srtf", 3600, 0.8)},

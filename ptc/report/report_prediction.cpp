@@ -182,6 +182,10 @@ std::string comparison_json(const Comparison& comparison) {
                             {"strategy", run.strategy},
                             {"runtime", run.runtime}});
     if (!run.rules.empty()) json["runs"].back()["rules"] = run.rules;
+    if (comparison.of_many_jobs) {
+      json["runs"].back()["policy_remarks"] = run.policy_remarks;
+      json["runs"].back()["notes"] = run.notes;
+    }
   }
   json["rows"] = Json::array();
   for (const ComparisonRow& row : comparison.rows) {

@@ -13,6 +13,7 @@
 #include "ptc/base/statistics.h"
 #include "ptc/report/internal/basis.h"
 #include "ptc/report/report.h"
+#include "ptc/report/run_notes.h"
 
 namespace scalai::report {
 
@@ -149,6 +150,9 @@ struct Summary {
   uint64_t seed = 0;
   std::string strategy, runtime;
   std::string rules;  // of a recovery run
+  // Of many jobs and of recovery runs, which other reports have no keys for.
+  std::vector<std::string> notes;
+  std::string policy_remarks;
   double end_s = 0;
   std::optional<std::vector<Basis>> basis;
   std::vector<JobSummary> jobs;
@@ -253,6 +257,7 @@ struct Comparison {
   bool of_many_jobs = false;  // some run is; then only its head is in `runs`, with the policy as strategy
   std::vector<ComparisonRow> rows;
   std::optional<Prediction> prediction;
+  RunNotes notes;
 };
 // Errors: those of read_summary, with the label.
 absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternatives);
