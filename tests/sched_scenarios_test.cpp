@@ -182,6 +182,30 @@ TEST_F(SchedEndToEnd, HostsOfATraceBeyondTheClusterAreNamed) {
 
 // ---- programs as policies ---------------------------------------------------------------------------------------------------
 
+// A quiet end does not count; a reader who does not know it takes the rates for those of the whole hour.
+TEST_F(SchedEndToEnd, ARunThatEndsBeforeItsHostTraceSaysSo) {
+  write_all(path("hosts.csv"),
+            "scalai-trace,1,hosts,,3600\nrecord,at_s,what,hosts\nhost,0,up,0\nhost,0,up,1\nevent,600,failed,1\n"
+            "event,3120,up,1\n");
+  write_all(path("rate.csv"), "hosts,samples_per_s\n1,1\n2,2\n");
+  write_all(path("costs.csv"), "cost,seconds\nchange,10\n");
+  write_all(path("few.textproto"), R"(schema_version: 1
+name: "few"
+cluster { hosts { count: 2 gpus: 1 gpu: "v100-16g" nic: "10Gbps" } }
+availability { file: "hosts.csv" }
+recovery { design: "reshard" throughputs: "rate.csv" costs: "costs.csv" set: "batch=8" }
+)");
+  const Outcome run = sim(path("few.textproto"));
+  EXPECT_EQ(run.code, 0) << run.err;
+  const std::string note =
+      "note: the run ends at 52.0 min, with the last change of hosts, although the host trace goes on "
+      "until 1 h 0 min: until: \"3600s\" plays all of it\n";
+  EXPECT_THAT(run.out, HasSubstr(note));
+  const Outcome whole = sim(path("few.textproto") + " --set=until=3600s");
+  EXPECT_THAT(whole.out, ::testing::Not(HasSubstr("note: the run ends")));
+  EXPECT_THAT(whole.out, HasSubstr("59.8 min"));
+}
+
 TEST_F(SchedEndToEnd, AProgramIsAPolicy) {
   fs::create_directory(folder_ / "policies");
   for (const char* name : {"shortest_first.py", "scalai_policy.py"}) {

@@ -268,6 +268,13 @@ class ClusterRun {
     if (!result.ok()) return report_error(result.status());
     report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
     about.rules = sched::name_of_rules(scenario_.recovery_setup);
+    if (scenario_.recovery_setup.until_s <= 0 && result->to_s < scenario_.availability_span_s - 1e-6) {
+      about.notes.push_back(fmt::format(
+          "the run ends at {}, with the last change of hosts, although the host trace goes on until {}: until: "
+          "\"{}s\" plays all of it",
+          format_seconds(result->to_s), format_seconds(scenario_.availability_span_s),
+          shortest(scenario_.availability_span_s)));
+    }
     const std::string summary =
         report::summary_json(about, scenario_.recovery_setup.hosts, scenario_.recovery_setup.gpus_per_host, *result);
     if (!options_.out.empty()) {

@@ -69,6 +69,7 @@ struct ClusterScenario {
   sched::Workload workload;          // empty with `recovery`
   std::string workload_text;         // "gavel trace physical.trace: 96 jobs"
   sched::Availability availability;  // hosts and prices, sorted by time
+  double availability_span_s = 0;    // of the host trace: it may go on after its last change
   sched::Options options;
   PolicySpec policy;
   sched::EstimateError estimates;       // what the policy believes

@@ -358,6 +358,7 @@ void build_availability(SchedContext& context) {
   }
   if (!availability.up.empty()) availability.up.resize(there, 1);
   scenario.availability = std::move(availability);
+  scenario.availability_span_s = read->summary.span_s;
   if (scenario.workload_text.empty()) scenario.workload_text = describe(choice);
 }
 
