@@ -70,10 +70,13 @@ class Audit {
   struct Host {
     int gpus = 0;
     std::vector<std::pair<double, double>> up;
-    std::map<double, int> change;  // of GPUs in use
+    std::map<double, int> change;                 // of GPUs in use
+    std::map<int, std::map<double, int>> device;  // of jobs on it
   };
   struct Job {
     double from_s = 0, to_s = -1, held = 0, changing = 0;
+    std::string reason, devices;  // of its last row
+    bool lost = false;            // a host of its last row went down at its end
   };
 
   void wrong(const std::string& what) { problems_.push_back(what); }
@@ -85,7 +88,9 @@ class Audit {
     if (job.to_s >= 0 && job.to_s != from_s)
       wrong(fmt::format("job {}: {} to {} is in no row, or in two", row.at("job"), job.to_s, from_s));
     if (from_s >= to_s) wrong(fmt::format("job {}: {} to {} is no time", row.at("job"), from_s, to_s));
+    follow(row, job);
     job.to_s = to_s;
+    job.lost = false;
     int gpus = 0;
     for (const std::string& part : split(row.at("hosts"), ' ')) {
       const std::vector<std::string> host = split(part, ':');
@@ -101,7 +106,10 @@ class Audit {
       const bool up = std::any_of(found->second.up.begin(), found->second.up.end(),
                                   [&](const auto& time) { return time.first <= from_s && to_s <= time.second; });
       if (!up) wrong(fmt::format("job {}: {} is down between {} and {}", row.at("job"), host.at(0), from_s, to_s));
+      job.lost = job.lost || std::any_of(found->second.up.begin(), found->second.up.end(),
+                                         [&](const auto& time) { return time.second == to_s; });
     }
+    take_devices(row, from_s, to_s);
     const bool waits = row.at("what") == "waits";
     if (gpus != std::stoi(row.at("gpus")) || (gpus == 0) != waits)
       wrong(fmt::format("job {}: {} {} GPUs, of hosts {}", row.at("job"), row.at("what"), row.at("gpus"), gpus));
@@ -109,7 +117,48 @@ class Audit {
     if (row.at("what") == "changes") job.changing += gpus * (to_s - from_s);
   }
 
+  // "h0:0-1+3" is three devices of h0: as many of each host as it has GPUs there.
+  void take_devices(const Row& row, double from_s, double to_s) {
+    std::string counts;
+    for (const std::string& part : split(row.at("devices"), ' ')) {
+      const std::vector<std::string> host = split(part, ':');
+      int count = 0;
+      for (const std::string& range : split(host.at(1), '+')) {
+        const std::vector<std::string> ends = split(range, '-');
+        for (int device = std::stoi(ends.front()); device <= std::stoi(ends.back()); ++device, ++count) {
+          if (device >= hosts_[host.at(0)].gpus) wrong(fmt::format("{} has no device {}", host.at(0), device));
+          hosts_[host.at(0)].device[device][from_s] += 1;
+          hosts_[host.at(0)].device[device][to_s] -= 1;
+        }
+      }
+      counts += fmt::format("{}{}:{}", counts.empty() ? "" : " ", host.at(0), count);
+    }
+    if (counts != row.at("hosts"))
+      wrong(fmt::format("job {}: devices {} of hosts {}", row.at("job"), row.at("devices"), row.at("hosts")));
+  }
+
+  // Whether the reason of the last row fits this one, which follows it; a job that goes on keeps its devices.
+  void follow(const Row& row, Job& job) {
+    const std::string &reason = job.reason, what = row.at("what");
+    bool fits = job.to_s < 0;
+    if (reason == "started") fits = what != "waits";
+    if (reason == "ready") fits = what == "trains" && row.at("devices") == job.devices;
+    if (reason == "preempted") fits = what == "waits" && !job.lost;
+    if (reason == "resized" || reason == "moved" || reason == "changed") fits = what != "waits" && !job.lost;
+    if (reason == "host lost") fits = job.lost;
+    if (!fits) wrong(fmt::format("job {}: \"{}\", and then it {}", row.at("job"), reason, what));
+    job.reason = row.at("reason");
+    job.devices = row.at("devices");
+  }
+
   void look_at(const std::string& name, const Host& host) {
+    for (const auto& [device, changes] : host.device) {
+      int jobs = 0;
+      for (const auto& [at_s, change] : changes) {
+        jobs += change;
+        if (jobs > side_by_side_) wrong(fmt::format("{} gives device {} to {} jobs at {}", name, device, jobs, at_s));
+      }
+    }
     int used = 0;
     for (const auto& [at_s, change] : host.change) {
       used += change;
@@ -128,6 +177,8 @@ class Audit {
     if (job.from_s != number(row, "submit_s")) wrong(fmt::format("job {} is there before it comes", row.at("job")));
     if (row.at("end") == "finished" && job.to_s != number(row, "finish_s"))
       wrong(fmt::format("job {} ends at {}, {} said", row.at("job"), job.to_s, row.at("finish_s")));
+    if ((row.at("end") == "finished") != (job.reason == "completed"))
+      wrong(fmt::format("job {} {}, \"{}\" said", row.at("job"), row.at("end"), job.reason));
   }
 
   const int side_by_side_;
@@ -182,10 +233,11 @@ Free free_of(const Files& files) {
 }
 
 const Files kRight{
-    "from_s,to_s,job,what,gpus,hosts\n0,4,a,changes,3,h0:2 h1:1\n4,8,a,trains,3,h0:2 h1:1\n2,8,b,waits,0,\n"
-    "8,10,b,trains,2,h0:2\n",
+    "from_s,to_s,job,what,gpus,hosts,devices,reason\n0,4,a,changes,3,h0:2 h1:1,h0:0-1 h1:0,ready\n"
+    "4,8,a,trains,3,h0:2 h1:1,h0:0-1 h1:0,completed\n2,8,b,waits,0,,,started\n8,9,b,trains,2,h0:2,h0:0-1,resized\n"
+    "9,10,b,trains,1,h0:1,h0:1,completed\n",
     "host,type,gpus,up_from_s,up_to_s\nh0,x,2,0,10\nh1,x,2,0,8\n",
-    "job,submit_s,end,finish_s,attained_gpu_s,changing_gpu_s\na,0,finished,8,24,12\nb,2,finished,10,4,0\n"};
+    "job,submit_s,end,finish_s,attained_gpu_s,changing_gpu_s\na,0,finished,8,24,12\nb,2,finished,10,3,0\n"};
 
 TEST(PlacementsAuditItself, FindsWhatIsWrong) {
   EXPECT_THAT(Audit(kRight, 1).problems(), IsEmpty());
@@ -196,12 +248,19 @@ TEST(PlacementsAuditItself, FindsWhatIsWrong) {
     const std::vector<std::string> problems = Audit(files, 1).problems();
     return problems.empty() ? "" : problems.front();
   };
-  EXPECT_THAT(changed(&Files::placements, "8,10,b", "7,10,b"), HasSubstr("8 to 7 is in no row, or in two"));
-  EXPECT_THAT(changed(&Files::placements, "h0:2 h1:1\n4", "h0:1 h1:2\n4"), IsEmpty());
-  EXPECT_THAT(changed(&Files::placements, "2,h0:2\n", "3,h0:3\n"), HasSubstr("h0 has 2 GPUs and gives 3 at 8"));
-  EXPECT_THAT(changed(&Files::placements, "8,10,b,trains,2,h0:2", "8,10,b,trains,2,h1:2"), HasSubstr("h1 is down"));
-  EXPECT_THAT(changed(&Files::placements, "8,10,b,trains,2,h0:2", "8,10,b,trains,2,h7:2"), HasSubstr("never up"));
+  EXPECT_THAT(changed(&Files::placements, "8,9,b", "7,9,b"), HasSubstr("8 to 7 is in no row, or in two"));
+  EXPECT_THAT(changed(&Files::placements, "3,h0:2 h1:1,h0:0-1 h1:0,r", "3,h0:1 h1:2,h0:0 h1:0-1,r"),
+              HasSubstr("\"ready\", and then it trains"));
+  EXPECT_THAT(changed(&Files::placements, "2,h0:2,h0:0-1", "3,h0:3,h0:0-2"), HasSubstr("h0 has no device 2"));
+  EXPECT_THAT(changed(&Files::placements, "8,9,b,trains,2,h0:2", "8,9,b,trains,2,h1:2"), HasSubstr("h1 is down"));
+  EXPECT_THAT(changed(&Files::placements, "8,9,b,trains,2,h0:2", "8,9,b,trains,2,h7:2"), HasSubstr("never up"));
   EXPECT_THAT(changed(&Files::placements, "trains,2", "trains,1"), HasSubstr("trains 1 GPUs, of hosts 2"));
+  EXPECT_THAT(changed(&Files::placements, "2,h0:2,h0:0-1", "2,h0:2,h0:0"), HasSubstr("devices h0:0 of hosts h0:2"));
+  EXPECT_THAT(changed(&Files::placements, "2,8,b,waits,0,,,started", "2,8,b,trains,1,h0:1,h0:1,moved"),
+              HasSubstr("h0 gives device 1 to 2 jobs at 2"));
+  EXPECT_THAT(changed(&Files::placements, "resized", "preempted"), HasSubstr("\"preempted\", and then it trains"));
+  EXPECT_THAT(changed(&Files::placements, "resized", "host lost"), HasSubstr("\"host lost\", and then it trains"));
+  EXPECT_THAT(changed(&Files::placements, "h0:1,completed", "h0:1,end of run"), HasSubstr("\"end of run\" said"));
   EXPECT_THAT(changed(&Files::hosts, "h1,x,2,0,8", "h1,x,2,0,7"), HasSubstr("h1 is down between 4 and 8"));
   EXPECT_THAT(changed(&Files::jobs, "8,24,12", "8,25,12"), HasSubstr("24 GPU-s held, 25 said"));
   EXPECT_THAT(changed(&Files::jobs, "8,24,12", "8,24,11"), HasSubstr("12 GPU-s in changes, 11 said"));

@@ -216,7 +216,7 @@ class ClusterRun {
     watcher.placed = [trace, &entities](double now_s, sched::JobId job, const sched::Placement& placement,
                                         sched::JobId beside) {
       entities.placed(now_s, job, placement, beside);
-      if (trace != nullptr) trace->placed(now_s, job, placement);
+      if (trace != nullptr) trace->placed(now_s, job, placement, beside);
     };
     if (trace == nullptr) return;
     watcher.training = [trace](double now_s, sched::JobId job) { trace->training(now_s, job); };

@@ -10,6 +10,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/report/internal/placement_devices.h"
 #include "ptc/report/internal/trace_writer.h"
 
 namespace scalai::report {
@@ -110,6 +111,14 @@ void write_samples(TraceWriter& trace, uint64_t group, const std::string& name, 
   std::vector<std::pair<double, double>> values;
   for (const auto& sample : samples) values.push_back(value(sample));
   write_counter(trace, group, name, unit, values);
+}
+
+std::string slices_text(const sched::Placement& placement) {
+  std::string text;
+  for (const sched::Slice& slice : placement.slices)
+    text += fmt::format("{}h{}.g{}:{}g@{}", text.empty() ? "" : " ", slice.host.value, slice.gpu, slice.slices,
+                        slice.start);
+  return text;
 }
 
 }  // namespace
@@ -223,27 +232,45 @@ JobsTrace::JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet,
       availability_(availability),
       most_slices_(most_slices),
       over_(workload.jobs.size(), false) {
+  last_.assign(workload.jobs.size(), kNone);
   for (size_t j = 0; j < workload.jobs.size(); ++j)
     open_.push_back({.from_s = workload.jobs[j].submit_s, .job = JobId(static_cast<int64_t>(j))});
 }
 
-void JobsTrace::placed(double now_s, JobId job, const sched::Placement& placement) {
-  begin(now_s, job, placement.empty() ? Stretch::What::kWaits : Stretch::What::kChanges, placement);
+void JobsTrace::placed(double now_s, JobId job, const sched::Placement& placement, JobId beside) {
+  begin({.from_s = now_s,
+         .job = job,
+         .what = placement.empty() ? Stretch::What::kWaits : Stretch::What::kChanges,
+         .placement = placement,
+         .given = true,
+         .beside = beside});
 }
 
+// On the GPUs of its change, which may have taken no time.
 void JobsTrace::training(double now_s, JobId job) {
-  begin(now_s, job, Stretch::What::kTrains, open_[static_cast<size_t>(job.value)].placement);
+  Stretch next = open_[static_cast<size_t>(job.value)];
+  if (next.from_s < now_s) {
+    next.given = false;
+    next.beside = JobId();
+  }
+  next.from_s = now_s;
+  next.what = Stretch::What::kTrains;
+  begin(std::move(next));
 }
 
 void JobsTrace::ended(double now_s, JobId job) {
+  const auto j = static_cast<size_t>(job.value);
   end(now_s, job);
-  over_[static_cast<size_t>(job.value)] = true;
+  if (last_[j] != kNone) stretches_[last_[j]].reason = "completed";
+  over_[j] = true;
 }
 
-void JobsTrace::begin(double now_s, JobId job, Stretch::What what, sched::Placement placement) {
-  end(now_s, job);
-  open_[static_cast<size_t>(job.value)] = {
-      .from_s = now_s, .job = job, .what = what, .placement = std::move(placement)};
+// Of several changes at one moment the last one is what the job does next.
+void JobsTrace::begin(Stretch stretch) {
+  const auto j = static_cast<size_t>(stretch.job.value);
+  end(stretch.from_s, stretch.job);
+  if (last_[j] != kNone) stretches_[last_[j]].reason = reason_of(stretches_[last_[j]], stretch);
+  open_[j] = std::move(stretch);
 }
 
 void JobsTrace::end(double now_s, JobId job) {
@@ -251,8 +278,30 @@ void JobsTrace::end(double now_s, JobId job) {
   if (now_s <= open.from_s) return;
   open.to_s = now_s;
   slices_ += slices_of(open);
+  last_[static_cast<size_t>(job.value)] = stretches_.size();
   stretches_.push_back(std::move(open));
   if (slices_ > 2 * most_slices_) prune();
+}
+
+bool JobsTrace::lost_a_host(const Stretch& ended) const {
+  const std::vector<FleetEvent>& events = availability_.events;
+  const auto first = std::lower_bound(events.begin(), events.end(), ended.to_s,
+                                      [](const FleetEvent& event, double at_s) { return event.at_s < at_s; });
+  for (auto event = first; event != events.end() && event->at_s == ended.to_s; ++event) {
+    if (event->kind != FleetEvent::Kind::kTaken && event->kind != FleetEvent::Kind::kFailed) continue;
+    for (const sched::HostShare& share : ended.placement.hosts)
+      if (std::find(event->hosts.begin(), event->hosts.end(), share.host) != event->hosts.end()) return true;
+  }
+  return false;
+}
+
+const char* JobsTrace::reason_of(const Stretch& ended, const Stretch& next) const {
+  if (ended.placement.empty()) return "started";
+  if (!next.given) return "ready";
+  if (lost_a_host(ended)) return "host lost";
+  if (next.placement.empty()) return "preempted";
+  if (next.placement.gpus() != ended.placement.gpus()) return "resized";
+  return next.placement == ended.placement ? "changed" : "moved";
 }
 
 // Of a job that waits, of the GPUs that it asked for.
@@ -276,25 +325,37 @@ void JobsTrace::prune() {
   order.resize(kept);
   std::sort(order.begin(), order.end());
   std::vector<Stretch> largest;
-  for (const size_t i : order) largest.push_back(std::move(stretches_[i]));
+  std::vector<size_t> place(stretches_.size(), kNone);
+  for (const size_t i : order) {
+    place[i] = largest.size();
+    largest.push_back(std::move(stretches_[i]));
+  }
+  for (size_t& last : last_) last = last == kNone ? kNone : place[last];
   stretches_ = std::move(largest);
 }
 
 std::string JobsTrace::placements_csv() const {
   constexpr const char* kWhat[] = {"waits", "changes", "trains"};
   const int per_gpu = fleet_.per_gpu;
-  std::string text = fmt::format("from_s,to_s,job,what,gpus,hosts{}\n", per_gpu > 1 ? ",slices" : "");
-  for (const Stretch& one : stretches_) {
+  std::vector<std::string> devices;
+  if (per_gpu > 1) {
+    for (const Stretch& one : stretches_) devices.push_back(slices_text(one.placement));
+  } else {
+    std::vector<Seats> seats;
+    for (const Stretch& one : stretches_)
+      seats.push_back({one.from_s, one.to_s, one.job, &one.placement, one.given, one.beside});
+    devices = devices_of(fleet_, seats);
+  }
+  std::string text = fmt::format("from_s,to_s,job,what,gpus,hosts,{},reason\n", per_gpu > 1 ? "slices" : "devices");
+  for (size_t i = 0; i < stretches_.size(); ++i) {
+    const Stretch& one = stretches_[i];
     std::string hosts;
     for (const sched::HostShare& share : one.placement.hosts)
       hosts += fmt::format("{}h{}:{}", hosts.empty() ? "" : " ", share.host.value, whole_gpus(share.gpus, per_gpu));
-    std::string slices = per_gpu > 1 ? "," : "";
-    for (const sched::Slice& slice : one.placement.slices)
-      slices += fmt::format("{}h{}.g{}:{}g@{}", slices.size() == 1 ? "" : " ", slice.host.value, slice.gpu,
-                            slice.slices, slice.start);
-    text += fmt::format("{},{},{},{},{},{}{}\n", one.from_s, one.to_s,
+    text += fmt::format("{},{},{},{},{},{},{},{}\n", one.from_s, one.to_s,
                         csv_cell(workload_.jobs[static_cast<size_t>(one.job.value)].name),
-                        kWhat[static_cast<size_t>(one.what)], whole_gpus(one.placement.gpus(), per_gpu), hosts, slices);
+                        kWhat[static_cast<size_t>(one.what)], whole_gpus(one.placement.gpus(), per_gpu), hosts,
+                        devices[i], one.reason);
   }
   return text;
 }
@@ -313,7 +374,13 @@ std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& avai
 
 std::string JobsTrace::finish(const sched::Outcome& outcome) {
   for (size_t j = 0; j < open_.size(); ++j) {
+    const bool ran_on = !over_[j] || (j < outcome.jobs.size() && outcome.jobs[j].end == sched::JobEnd::kUnfinished);
     if (!over_[j]) ended(outcome.end_s, JobId(static_cast<int64_t>(j)));
+    if (last_[j] == kNone) continue;
+    const sched::JobEnd end = j < outcome.jobs.size() ? outcome.jobs[j].end : sched::JobEnd::kFinished;
+    if (end == sched::JobEnd::kRefused) stretches_[last_[j]].reason = "refused";
+    if (end == sched::JobEnd::kTooLarge) stretches_[last_[j]].reason = "too large";
+    if (ran_on) stretches_[last_[j]].reason = "end of run";
   }
   prune();
   return Writer(*this, outcome).write();

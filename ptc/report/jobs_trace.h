@@ -20,7 +20,8 @@ class JobsTrace {
   JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet, const sched::Availability& availability,
             size_t most_slices = kMostSlices);
 
-  void placed(double now_s, sched::JobId job, const sched::Placement& placement);
+  // `beside`: another job has the same GPUs.
+  void placed(double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId beside = sched::JobId());
   void training(double now_s, sched::JobId job);
   void ended(double now_s, sched::JobId job);
 
@@ -29,7 +30,8 @@ class JobsTrace {
   std::string finish(const sched::Outcome& outcome);
 
   // placements.csv, after finish(): a row a stretch of the trace, in order of its end: from_s, to_s, job, what it did
-  // (waits, changes, trains), its GPUs, and how many of which host: "h0:8 h3:4".
+  // (waits, changes, trains), its GPUs, how many of which host ("h0:8 h3:4"), which devices these are ("h0:0-7 h3:0+2-4"),
+  // and why the stretch ended (docs/reports.md).
   std::string placements_csv() const;
 
  private:
@@ -40,11 +42,17 @@ class JobsTrace {
     sched::JobId job;
     What what = What::kWaits;
     sched::Placement placement = {};
+    bool given = false;        // it got its GPUs at from_s; else it goes on with them
+    sched::JobId beside = {};  // of `given` ones
+    const char* reason = "";   // why it ended
   };
   class Writer;
+  static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  void begin(double now_s, sched::JobId job, Stretch::What what, sched::Placement placement);
+  void begin(Stretch stretch);
   void end(double now_s, sched::JobId job);
+  const char* reason_of(const Stretch& ended, const Stretch& next) const;
+  bool lost_a_host(const Stretch& ended) const;
   double gpu_s(const Stretch& stretch) const;
   static size_t slices_of(const Stretch& stretch) { return 1 + stretch.placement.hosts.size(); }
   void prune();
@@ -56,6 +64,7 @@ class JobsTrace {
   std::vector<Stretch> open_;       // by job; waits at first
   std::vector<bool> over_;          // by job
   std::vector<Stretch> stretches_;  // that are over
+  std::vector<size_t> last_;        // by job: its last one of these; kNone = there is none, or it was left out
   size_t slices_ = 0, left_out_ = 0;
 };
 

@@ -94,9 +94,37 @@ TEST(JobsTrace, PlacementsAreTheSameStretchesAsRows) {
   std::string placements;
   (void)example.trace(&placements);
   EXPECT_EQ(placements,
-            "from_s,to_s,job,what,gpus,hosts\n0,5,a,changes,4,h0:2 h1:2\n5,50,a,trains,4,h0:2 h1:2\n"
-            "50,60,a,changes,2,h0:2\n10,80,b,waits,0,\n60,90,a,trains,2,h0:2\n80,100,b,changes,1,h1:1\n"
-            "20,100,c,waits,0,\n");
+            "from_s,to_s,job,what,gpus,hosts,devices,reason\n0,5,a,changes,4,h0:2 h1:2,h0:0-1 h1:0-1,ready\n"
+            "5,50,a,trains,4,h0:2 h1:2,h0:0-1 h1:0-1,host lost\n50,60,a,changes,2,h0:2,h0:0-1,ready\n"
+            "10,80,b,waits,0,,,started\n60,90,a,trains,2,h0:2,h0:0-1,completed\n"
+            "80,100,b,changes,1,h1:1,h1:0,end of run\n20,100,c,waits,0,,,end of run\n");
+}
+
+TEST(JobsTrace, RowsSayWhyAStretchEnded) {
+  Example example;
+  example.workload.jobs.resize(2);
+  example.outcome.jobs = {{.job = JobId(0), .end = sched::JobEnd::kRefused}, {.job = JobId(1)}};
+  example.outcome.jobs[1].end = sched::JobEnd::kUnfinished;
+  JobsTrace trace(example.workload, example.fleet, example.availability);
+  trace.ended(9, JobId(0));
+  trace.placed(20, JobId(1), on({1}));
+  trace.training(20, JobId(1));
+  trace.placed(30, JobId(1), Placement{});
+  trace.placed(30, JobId(1), on({0}));  // at one moment
+  trace.placed(35, JobId(1), on({0}, 1));
+  trace.placed(40, JobId(1), on({0}, 1));
+  trace.training(42, JobId(1));
+  trace.placed(45, JobId(1), Placement{});
+  trace.placed(47, JobId(1), on({1}, 1));
+  trace.placed(50, JobId(1), Placement{});
+  trace.ended(100, JobId(1));
+  (void)trace.finish(example.outcome);
+  EXPECT_EQ(trace.placements_csv(),
+            "from_s,to_s,job,what,gpus,hosts,devices,reason\n0,9,a,waits,0,,,refused\n10,20,b,waits,0,,,started\n"
+            "20,30,b,trains,2,h1:2,h1:0-1,moved\n30,35,b,changes,2,h0:2,h0:0-1,resized\n"
+            "35,40,b,changes,1,h0:1,h0:0,changed\n40,42,b,changes,1,h0:1,h0:0,ready\n"
+            "42,45,b,trains,1,h0:1,h0:0,preempted\n45,47,b,waits,0,,,started\n47,50,b,changes,1,h1:1,h1:0,host lost\n"
+            "50,100,b,waits,0,,,end of run\n");
 }
 
 TEST(JobsTrace, HostsAreUpInRows) {
