@@ -236,6 +236,38 @@ TEST_F(ParallelizeCommand, LostGpusCannotStay) {
   EXPECT_TRUE(has(text, "it cannot stay, 8 of its 16 GPUs are left") && has(text, "cannot stay")) << text;
 }
 
+// The hosts that are left have not all of the state: a checkpoint has, at the rate of its storage.
+TEST_F(ParallelizeCommand, LostStateComesFromStorage) {
+  const std::string lost = llama("--gpus=8 --from=tp4,pp2,dp2,zero0 --fail=8-15 --layout=tp8,zero1 --storage ");
+  const auto seconds = [&](const std::string& rate) {
+    const json out = found(lost + "--storage-read=" + rate);
+    return out["best"][0].value("/change/reconfiguration_s"_json_pointer, 0.0);
+  };
+  // Half of 8 billion parameters at 14 bytes, once.
+  const double slow_s = seconds("1GB/s"), fast_s = seconds("100GB/s");
+  EXPECT_GT(fast_s, 5);
+  EXPECT_GT(slow_s - fast_s, 50);
+  EXPECT_LT(slow_s - fast_s, 130);
+  refused(lost, 2, {"--storage needs --storage-read", "as in 10GB/s"});
+  refused(lost + "--storage-read=0", 2, {"at a bandwidth of 0 a checkpoint is never read"});
+  refused(lost + "--storage-read=fast", 2, {"--storage-read: "});
+  refused(llama("--gpus=8 --storage --storage-read=1GB/s"), 2, {"--storage speaks of state that the job has lost"});
+  refused(llama("--gpus=8 --from=tp8 --storage-read=1GB/s"), 2, {"--storage-read is the rate of --storage"});
+  write_all(path("mixed.textproto"), kMixed);
+  const std::string mixed =
+      "--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto --from=dp4,zero1 --fail=0 --storage";
+  refused(mixed, 3, {"--storage: the cluster has no storage; add storage { read: \"10GB/s\" } to it"});
+}
+
+// Plans for so many GPUs take long: the best four get one.
+TEST_F(ParallelizeCommand, HugeChangesArePlannedForTheBestOnly) {
+  const json out = found(
+      "--model=gpt2 --gpu=h100-80g --gpus=16384 --global-batch=32768 --pin=cp1 --micro-batches=1,2 --top=6 "
+      "--from=dp8192,zero1");
+  EXPECT_EQ(out["changes_not_planned"], 2);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(out["best"][i].contains("change"), i < 4) << out["best"][i];
+}
+
 TEST_F(ParallelizeCommand, PayOffDependsOnTheHorizon) {
   const std::string words = llama("--gpus=16 --from=tp8,pp2,zero1 --objective=pay-off --top=1 ");
   EXPECT_EQ(found(words + "--horizon=11s")["best"][0]["layout"], "tp8,pp2,zero1");

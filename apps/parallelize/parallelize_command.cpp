@@ -52,19 +52,30 @@ void price_staying(const ParallelizeRequest& request, Parallelized& found) {
   }
 }
 
+// A plan for 16,384 GPUs takes some ten seconds: the best few have one.
+int64_t most_plans(const ParallelizeRequest& request) {
+  constexpr int64_t kMostPlannedRanks = 65'536;
+  return std::max<int64_t>(1, kMostPlannedRanks / std::max(1, request.space.gpus));
+}
+
 // Plans how the job gets to each candidate; micro-batch and recomputation move nothing.
 class Changes {
  public:
   explicit Changes(const ChangePlanner& planner) : planner_(planner) {}
 
   const absl::StatusOr<parallel::Change>& to(const ParallelConfig& config) {
+    // How many will be asked for is not known before: the bar never quite gets there.
+    return to(config, 1 - 1 / (1 + static_cast<double>(made_.size()) / 3));
+  }
+  const absl::StatusOr<parallel::Change>& to(const ParallelConfig& config, double progress) {
     const std::string name = canonical(config);
     const auto known = made_.find(name);
     if (known != made_.end()) return known->second;
-    // How many will be asked for is not known before: the bar never quite gets there.
-    progress_.update(1 - 1 / (1 + static_cast<double>(made_.size()) / 3), name);
+    progress_.update(progress, name);
     return made_.emplace(name, planner_.to(config)).first->second;
   }
+  bool knows(const ParallelConfig& config) const { return made_.count(canonical(config)) > 0; }
+  int64_t planned() const { return std::ssize(made_); }
 
   // Of those that were planned and are possible; absent = none is.
   std::optional<std::pair<double, std::string>> shortest() const {
@@ -83,8 +94,15 @@ class Changes {
 };
 
 void price_changes(const ParallelizeRequest& request, Changes& changes, Parallelized& found) {
+  const int64_t most = most_plans(request);
   for (parallel::Candidate& candidate : found.result.best) {
-    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
+    if (changes.planned() >= most && !changes.knows(candidate.config)) {
+      found.no_change.emplace_back();
+      ++found.not_planned;
+      continue;
+    }
+    const double done = static_cast<double>(found.no_change.size()) / static_cast<double>(found.result.best.size());
+    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config, done);
     found.no_change.push_back(change.ok() ? "" : message_of(change.status()));
     if (!change.ok()) continue;
     candidate.change = *change;
@@ -122,6 +140,9 @@ absl::StatusOr<Parallelized> find_best(ParallelizeRequest& request) {
   SCALAI_ASSIGN_OR_RETURN(const ChangePlanner planner, ChangePlanner::create(request));
   Changes changes(planner);
   request.space.stay_step_s = found.stay_step_s;
+  // By pay-off each result needs its plan.
+  if (request.space.objective == parallel::Objective::kPayOff)
+    request.space.keep = static_cast<int>(std::min<int64_t>(request.space.keep, most_plans(request)));
   request.space.change = [&](const parallel::Candidate& candidate) {
     const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
     return change.ok() ? std::optional<parallel::Change>(*change) : std::nullopt;

@@ -76,9 +76,14 @@ std::vector<OptionSpec> on_what() {
 }
 
 std::vector<OptionSpec> where_from() {
-  return {text_option("from", "LAYOUT", "Configuration the job is in, as in tp8,pp4,dp2."),
-          text_option("from-devices", "DEVICES", "Its devices in rank order (from 0 if not given)."),
-          text_option("fail", "DEVICES", "Devices of --from that are lost with what they hold.")};
+  return {
+      text_option("from", "LAYOUT", "Configuration the job is in, as in tp8,pp4,dp2."),
+      text_option("from-devices", "DEVICES", "Its devices in rank order (from 0 if not given)."),
+      text_option("fail", "DEVICES", "Devices of --from that are lost with what they hold."),
+      flag_option("storage", "What nobody holds is read from a checkpoint; steps since then are not counted."),
+      text_option("storage-read", "RATE",
+                  "What the storage of --storage delivers to all readers together, as in 10GB/s (that of --cluster if "
+                  "not given).")};
 }
 
 std::vector<OptionSpec> what_is_searched() {

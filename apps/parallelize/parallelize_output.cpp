@@ -170,7 +170,7 @@ class Printer {
 
   std::vector<std::string> change_cells(size_t index) const {
     const Candidate& candidate = found_.result.best[index];
-    if (!candidate.change) return {"impossible", "–", "–"};
+    if (!candidate.change) return {found_.no_change[index].empty() ? "not planned" : "impossible", "–", "–"};
     const double seconds = candidate.change->reconfiguration_s;
     if (seconds == 0) return {"none", "–", "–"};
     std::string pays = "never";
@@ -251,6 +251,9 @@ class Printer {
           100 * request_.space.batch_tolerance, request_.space.base.global_batch, request_.space.base.global_batch);
     }
     if (changes_) text += fmt::format("from {}: {}\n", canonical(request_.from->config), stay_text());
+    if (found_.not_planned > 0)
+      text += fmt::format("{} changes were not planned: plans for so many GPUs take long; --layout=… plans one\n",
+                          found_.not_planned);
     for (size_t i = 0; i < found_.no_change.size(); ++i) {
       if (found_.no_change[i].empty()) continue;
       text += fmt::format("{} cannot be reached: {}\n", canonical(result.best[i].config), found_.no_change[i]);
@@ -360,6 +363,7 @@ class Printer {
                           {"bounded_away", result.bounded_away},
                           {"unreachable", result.unreachable}}}};
     if (!result.idle.empty()) out["idle"] = result.idle;
+    if (found_.not_planned > 0) out["changes_not_planned"] = found_.not_planned;
     if (!request_.network_of.empty())
       out["network"] = {
           {"as", request_.network_of}, {"nics", space.host.nics}, {"nic_bytes_per_s", space.host.nic_bytes_per_s}};

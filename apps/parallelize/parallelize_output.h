@@ -18,7 +18,8 @@ struct Parallelized {
   std::string no_stay;
   std::string too_late;                            // pay-off: the reason why no change fits the horizon
   std::vector<parallel::OffloadedStep> offloaded;  // with --offload: the stages of the best one
-  std::vector<std::string> no_change;              // by candidate: the reason why it cannot be reached; "" = it can
+  std::vector<std::string> no_change;              // by candidate: the reason why it cannot be reached; "" = it can …
+  int not_planned = 0;  // … or was not planned: results without a change, and without a reason
 };
 
 // Configurations, best first, one per line; with `explain` also memory and step of the best one, term by term. Format

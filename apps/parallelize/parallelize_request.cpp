@@ -9,6 +9,7 @@
 
 #include "apps/common/cluster_limits.h"
 #include "apps/common/model_options.h"
+#include "apps/parallelize/parallelize_storage.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -44,6 +45,7 @@ class Reader {
     read_tried();
     read_layouts();
     read_machines();
+    read_storage(arguments_, problems_, request_);
     if (machines_known_) {
       read_devices();
       check_memory();

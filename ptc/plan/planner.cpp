@@ -6,10 +6,12 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "ptc/base/status.h"
 #include "ptc/plan/bounds.h"
+#include "ptc/plan/internal/check_input.h"
 #include "ptc/plan/internal/difference.h"
 #include "ptc/plan/internal/drafts.h"
 #include "ptc/plan/internal/fan_out.h"
@@ -26,6 +28,11 @@ using internal::Difference;
 using internal::GroupDifference;
 using internal::Overlap;
 using tensor::Box;
+
+// Up to this number of (box, tensor) pairs each tensor goes its own way; with more, so many tensors alike go one way that
+// about kWaysTogether ways are left: a plan for 16,384 GPUs would have 20 million.
+constexpr size_t kMostSingleWays = size_t{1} << 21;
+constexpr size_t kWaysTogether = size_t{1} << 19;
 
 class Planner {
  public:
@@ -69,7 +76,8 @@ class Planner {
   };
   // All that goes from the same holders to the same devices.
   struct Flow {
-    DevicesByHost holders, wanting;
+    const DevicesByHost* holders = nullptr;  // in holders_
+    DevicesByHost wanting;
     int64_t bytes = 0;
     bool one_holder = false;
     std::vector<internal::Exchange> exchanges;
@@ -209,6 +217,7 @@ class Planner {
   // Box by box from the least loaded. Where that leaves a link hotter than it must be, all again in shares.
   void distribute() {
     const internal::FanOut::Loads before = fan_out_.loads();
+    together_ = tensors_together();
     std::vector<Draft> found;
     for (Wanted& wanted : wanted_) {
       if (!wanted.devices.empty()) wanted.flow = flow_of(wanted);
@@ -217,6 +226,15 @@ class Planner {
     const PlannerOptions& options = input_.options;
     if (options.in_place && options.relay && options.sources == SourceRule::kNearest) share(before, found);
     for (const Draft& draft : found) drafts_.add(draft.box, draft.set, draft.pattern);
+  }
+
+  // Tensors alike that take one way. Where boxes are many, they share out the sending well enough among themselves.
+  size_t tensors_together() const {
+    size_t ways = 0;
+    for (const Wanted& wanted : wanted_) {
+      if (!wanted.devices.empty()) ways += wanted.group->tensors.size();
+    }
+    return ways <= kMostSingleWays ? 1 : (ways + kWaysTogether - 1) / kWaysTogether;
   }
 
   void distribute_alone(const Wanted& wanted, std::vector<Draft>& found) {
@@ -228,14 +246,19 @@ class Planner {
     const Flow& flow = flows_[static_cast<size_t>(wanted.flow)];
     if (flow.one_holder) {
       const auto tensors = static_cast<int64_t>(wanted.group->tensors.size());
-      auto legs = fan_out_.distribute(flow.holders, flow.wanting, bytes_of(wanted) * tensors);
+      auto legs = fan_out_.distribute(*flow.holders, flow.wanting, bytes_of(wanted) * tensors);
       found.push_back({box, wanted.set, pattern_of(wanted, std::move(legs))});
       return;
     }
     // Each tensor may take another way, so that replicas share the sending.
     std::map<int32_t, std::vector<TensorId>> by_pattern;
-    for (const TensorId id : wanted.group->tensors)
-      by_pattern[pattern_of(wanted, fan_out_.distribute(flow.holders, flow.wanting, bytes_of(wanted)))].push_back(id);
+    const std::span<const TensorId> all = wanted.group->tensors;
+    for (size_t at = 0; at < all.size(); at += together_) {
+      const std::span<const TensorId> some = all.subspan(at, std::min(together_, all.size() - at));
+      auto legs = fan_out_.distribute(*flow.holders, flow.wanting, bytes_of(wanted) * std::ssize(some));
+      std::vector<TensorId>& same_way = by_pattern[pattern_of(wanted, std::move(legs))];
+      same_way.insert(same_way.end(), some.begin(), some.end());
+    }
     for (const auto& [pattern, tensors] : by_pattern) found.push_back({box, drafts_.tensors(tensors), pattern});
   }
 
@@ -245,7 +268,7 @@ class Planner {
     if (cool_enough(hottest, received)) return;
     internal::Sharing sharing(before.by_place(hosts), received);
     for (Flow& flow : flows_) {
-      flow.exchanges = fan_out_.exchanges(flow.holders, flow.wanting, hosts);
+      flow.exchanges = fan_out_.exchanges(*flow.holders, flow.wanting, hosts);
       sharing.add(flow.exchanges, flow.bytes);
     }
     const int64_t least = sharing.solve(internal::kShareTolerance, /*fine=*/capped_);  // each round by itself
@@ -275,7 +298,7 @@ class Planner {
       for (int64_t at = 0; at < rows.count;) {
         const auto [way, bytes] =
             sharing.next(static_cast<size_t>(wanted.flow), (rows.count - at) * rows.bytes, rows.bytes);
-        const int32_t pattern = pattern_of(wanted, fan_out_.along(flow.holders, flow.wanting, hosts, *way, bytes));
+        const int32_t pattern = pattern_of(wanted, fan_out_.along(*flow.holders, flow.wanting, hosts, *way, bytes));
         const int64_t end = at + bytes / rows.bytes;
         if (end - at == rows.count) {
           whole[pattern].push_back(id);
@@ -308,19 +331,23 @@ class Planner {
     return entry->second;
   }
 
-  Flow make_flow(const Wanted& wanted) const {
+  Flow make_flow(const Wanted& wanted) {
     const Overlap& overlap = *wanted.overlap;
-    std::vector<DeviceId> devices;
-    std::vector<HostId> hosts;
-    if (overlap.holders >= 0) devices = difference_.old_sets[overlap.holders];
-    // Strategies that stage or follow the first replica use copies only where no device is left.
-    const bool copies_too = input_.options.in_place && input_.options.sources == SourceRule::kNearest;
-    if (overlap.copies >= 0 && (devices.empty() || copies_too))
-      hosts = difference_.copy_hosts[static_cast<size_t>(overlap.copies)];
-    return {.holders = internal::by_host(devices, input_.cluster, hosts),
+    const auto [holders, fresh] = holders_.try_emplace({overlap.holders, overlap.copies});
+    const bool held = overlap.holders >= 0;
+    if (fresh) {
+      std::vector<HostId> hosts;
+      // Strategies that stage or follow the first replica use copies only where no device is left.
+      const bool copies_too = input_.options.in_place && input_.options.sources == SourceRule::kNearest;
+      if (overlap.copies >= 0 && (!held || copies_too))
+        hosts = difference_.copy_hosts[static_cast<size_t>(overlap.copies)];
+      holders->second = internal::by_host(held ? difference_.old_sets[overlap.holders] : std::vector<DeviceId>(),
+                                          input_.cluster, hosts);
+    }
+    return {.holders = &holders->second,
             .wanting = internal::by_host(wanted.devices, input_.cluster),
             .bytes = 0,
-            .one_holder = overlap.copies < 0 && devices.size() == 1,
+            .one_holder = held && overlap.copies < 0 && difference_.old_sets[overlap.holders].size() == 1,
             .exchanges = {}};
   }
 
@@ -408,56 +435,18 @@ class Planner {
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Split> splits_;
   std::vector<bool> holds_;  // by device: scratch of split_of
   std::vector<Wanted> wanted_;
+  std::map<std::pair<int32_t, int32_t>, DevicesByHost> holders_;  // by set and copies: many flows share them
   std::vector<Flow> flows_;
   absl::flat_hash_map<std::array<int32_t, 4>, int32_t> flow_of_;
   std::vector<Derived> derived_;
   int32_t derive_hop_ = -1;
+  size_t together_ = 1;  // tensors alike that take one way
 };
-
-// A change of type that the state survives: between floating types, whatever their size.
-bool may_change(tensor::DType from, tensor::DType to) {
-  return from == to || (internal::is_floating(from) && internal::is_floating(to));
-}
-
-absl::Status check_input(const PlannerInput& input) {
-  const bool from_devices = input.options.in_place && input.options.sources != SourceRule::kStorage;
-  if (input.options.memory_cap >= 0 && !from_devices)
-    return invalid(fmt::format("a memory cap needs a plan that works in place, which {} does not", input.options.name));
-  const auto& from = input.from.tensors;
-  const auto& to = input.to.tensors;
-  if (from.size() != to.size()) {
-    return invalid(fmt::format("the old collection has {} tensors, the new one {}", from.size(), to.size()));
-  }
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i].name != to[i].name) {
-      return invalid(fmt::format("tensor {} is \"{}\" in the old collection and \"{}\" in the new one", i, from[i].name,
-                                 to[i].name));
-    }
-    if (from[i].shape != to[i].shape || !may_change(from[i].dtype, to[i].dtype)) {
-      return invalid(fmt::format("tensor \"{}\" is {} {} in the old collection and {} {} in the new one", from[i].name,
-                                 name_of(from[i].dtype), from[i].shape.str(), name_of(to[i].dtype), to[i].shape.str()));
-    }
-  }
-  for (const collection::Collection* side : {&input.from, &input.to}) {
-    for (const DeviceId device : side->device_of_rank) {
-      if (device.value >= 0 && device.value < input.cluster.device_count()) continue;
-      return invalid(
-          fmt::format("device {} is not one of the cluster's {}", device.value, input.cluster.device_count()));
-    }
-  }
-  for (const collection::ExtraHolder& extra : input.residency.extra) {
-    const auto hosts = std::ssize(input.cluster.hosts);
-    if (extra.host.value >= 0 && extra.host.value < hosts) continue;
-    return invalid(fmt::format("tensor {} {} has a copy on host {}, which is not one of the cluster's {}",
-                               extra.tensor.value, extra.box.str(), extra.host.value, hosts));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
 absl::StatusOr<Plan> make_plan(const PlannerInput& input) {
-  SCALAI_RETURN_IF_ERROR(check_input(input));
+  SCALAI_RETURN_IF_ERROR(internal::check_input(input));
   SCALAI_ASSIGN_OR_RETURN(PlanDraft plan, Planner(input).run());
   if (plan.feasible() || !input.options.derive_params) return plan;
   // A parameter cannot be cast from a master that is lost: name what is missing of both.

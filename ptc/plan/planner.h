@@ -6,7 +6,8 @@
 // nearest class of holder (same host, NVLink domain, rack, group of racks, elsewhere, redundant copies alike; then storage), evenly over its
 // members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). A box that only
 // storage has is read once and passed on, unless more reads take less time (internal/storage_reads.h). Neighbouring
-// boxes that go the same way merge. Tensors alike are looked at once. Deterministic: integers, and predicted seconds by
+// boxes that go the same way merge. Tensors alike are looked at once; each goes its own way, or, where boxes are millions,
+// several go one way. Deterministic: integers, and predicted seconds by
 // one order of additions; ties go to the fewest reads and the lowest id.
 //
 // The new collection's devices are taken as given: placement.h chooses them. Options are how strategies differ (DESIGN

@@ -368,6 +368,31 @@ TEST(Planner, RefusesACopyOnAHostThatIsNotThere) {
   EXPECT_EQ(message_of(plan.status()), "tensor 0 [0:8] has a copy on host 4, which is not one of the cluster's 4");
 }
 
+// 520 tensors alike on 160 devices go to 4,096 others in as many parts: by themselves each part would take 160 ways. Five
+// tensors go one way, and holders still send the same.
+TEST(MakePlan, TensorsAlikeGoTogetherWhereBoxesAreMany) {
+  constexpr int kTensors = 520, kHolders = 160, kParts = 4096;
+  std::vector<collection::LogicalTensor> whole, cut;
+  for (int i = 0; i < kTensors; ++i) {
+    whole.push_back(tensor_of("w" + std::to_string(i), {kParts}, {}));
+    cut.push_back(tensor_of("w" + std::to_string(i), {kParts}, {cut_over("x", 0)}));
+  }
+  const Case job{.from = collection_of({{"x", kHolders}}, first_devices(kHolders), std::move(whole)),
+                 .to = collection_of({{"x", kParts}}, first_devices(kParts, kHolders), std::move(cut)),
+                 .cluster = cluster_of((kHolders + kParts) / 8, 8)};
+  const auto plan = make_plan(job.input());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LE(plan->instances.size(), size_t{kParts} * kTensors / 5);
+  EXPECT_EQ(message_of(interpret(*plan, job.oracle())), "");
+  std::map<int32_t, int64_t> sent;
+  for (const Instance& instance : plan->instances) {
+    for (const Leg& leg : plan->patterns.legs(instance.pattern))
+      sent[leg.src.index] += instance.box.volume() * std::ssize(plan->tensors_of(instance));
+  }
+  ASSERT_EQ(sent.size(), size_t{kHolders});
+  for (const auto& [device, elements] : sent) EXPECT_NEAR(elements, kTensors * kParts / kHolders, 40) << device;
+}
+
 // The host that sends what each host gets, one GPU a host.
 std::map<int, int> senders(const Case& job) {
   std::map<int, int> from;
