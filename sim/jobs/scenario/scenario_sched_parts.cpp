@@ -230,6 +230,21 @@ void assume_lost_work(ClusterScenario& scenario, const SetValues& values) {
       "changes, set: \"checkpoint-every=TIME\" says another time, 0s that no work is lost");
 }
 
+// Plans that read checkpoints need the rate of the storage.
+void check_storage(SchedContext& context, const SetValues& values) {
+  const ClusterScenario& scenario = context.scenario;
+  if (scenario.cluster.storage_read_bytes_per_s > 0) return;
+  const std::string hint = "add storage { read: \"10GB/s\" } to the cluster, or say what changes cost with \"seconds\"";
+  const auto strategy = find_strategy(scenario.changes.strategy, {});
+  if (strategy.ok() && strategy->from_checkpoint) {
+    context.source.error("changes.strategy",
+                         fmt::format("strategy \"{}\" needs a cluster with \"storage\"", strategy->name), hint);
+  } else if (scenario.changes.checkpoint_every_s > 0) {
+    context.source.error(values.path("checkpoint-every"), "jobs write checkpoints, and the cluster has no storage",
+                         hint);
+  }
+}
+
 }  // namespace
 
 void build_throughputs(SchedContext& context) {
@@ -347,6 +362,7 @@ void build_changes(SchedContext& context) {
   }
   // Planned changes know themselves what is run again (planned.h).
   changes.checkpoint_every_s = std::exchange(scenario.options.checkpoints.every_s, 0);
+  check_storage(context, values);
   if (modelled) {
     scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
                                                 : sched::make_unshared_fabric(scenario.cluster);

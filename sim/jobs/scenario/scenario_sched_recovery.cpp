@@ -121,6 +121,15 @@ class PlanAnswers {
   std::map<std::pair<int, std::vector<int>>, bool> survives_;
 };
 
+// Every design may have to: a job that stood still, or whose state no host has, reads its last checkpoint.
+void check_restores(SchedContext& context) {
+  if (context.scenario.cluster.storage_read_bytes_per_s > 0) return;
+  context.source.error("recovery.design",
+                       fmt::format("design \"{}\" reads checkpoints, and the cluster has no storage to say how fast",
+                                   context.message.recovery().design()),
+                       "add storage { read: \"10GB/s\" } to the cluster, or a table of costs to \"recovery\"");
+}
+
 void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) {
   ClusterScenario& scenario = context.scenario;
   sched::RecoveryPlans* plans = scenario.recovery_plans.get();
@@ -203,6 +212,7 @@ void build_recovery(SchedContext& context) {
   request.usd_per_host_hour = host.price_per_hour;
   // Parcae's costs come with its model.
   const bool computed = given.design() != "proactive" && (given.throughputs().empty() || given.costs().empty());
+  if (computed && given.costs().empty()) check_restores(context);
   if (computed) build_plans(context);
   if (computed && scenario.recovery_plans) compute_from_plans(context, request);
   if (source.errors() > 0) return;

@@ -311,6 +311,40 @@ TEST_F(ClusterScenarios, ARecoveryRunFromTables) {
       HasSubstr("bach"));
 }
 
+// Storage that is absent is none, not one without a limit. Costs of one's own need none.
+TEST_F(ClusterScenarios, CheckpointsNeedStorage) {
+  write("s/jobs.csv", "submit_s,duration_s,num_gpus,vc\n0,1000,4,a\n");
+  write("s/hosts.csv", "0,add,n1\n0,add,n2\n3600000,remove,n2\n");
+  write("s/costs.csv", "cost,seconds\nchange,30\n");
+  const std::string hosts = "cluster { hosts { count: 2 gpus: 4 gpu: \"a100-40g\" nic: \"100Gbps\" } ";
+  const std::string jobs =
+      "}\nworkload { file: \"jobs.csv\" format: \"philly\" }\nthroughputs { source: \"analytic\" set: \"model=gpt2\" "
+      "}\n";
+  const std::string job =
+      "}\njobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 }\nuntil: \"3h\"\n"
+      "availability { file: \"hosts.csv\" format: \"bamboo\" }\n";
+  const std::string storage = "storage { read: \"1GB/s\" } ";
+  const auto needs = [&](const std::string& rest, const std::string& problem) {
+    EXPECT_THAT(problems(kHead + hosts + rest), AllOf(HasSubstr(problem), HasSubstr("hint: add storage { read:")));
+    const auto loaded = load(kHead + hosts + storage + rest);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+  };
+  needs(jobs + "changes { strategy: \"checkpoint-restart\" }\n",
+        ":6:21: error: strategy \"checkpoint-restart\" needs a cluster with \"storage\"");
+  needs(jobs + "changes { set: \"checkpoint-every=10min\" }\n",
+        ":6:16: error: jobs write checkpoints, and the cluster has no storage");
+  for (const std::string design : {"checkpoint-restart", "redundancy", "templates", "spare-swap", "reshard"}) {
+    needs(job + "recovery { design: \"" + design + "\" }\n",
+          ":7:20: error: design \"" + design + "\" reads checkpoints");
+  }
+  for (const std::string& rest : {jobs + "changes { strategy: \"reshard\" }\n",
+                                  jobs + "changes { seconds: \"9s\" set: \"checkpoint-every=1h\" }\n",
+                                  job + "recovery { design: \"reshard\" costs: \"costs.csv\" }\n"}) {
+    const auto loaded = load(kHead + hosts + rest);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+  }
+}
+
 // Three of four hosts fail and nothing fits the last one: its shards alone are no state, and the work since the last
 // checkpoint is lost as with one host; the start after that reads storage.
 TEST_F(ClusterScenarios, ALossThatLeavesTooFewHostsLosesTheState) {
@@ -368,7 +402,9 @@ TEST_F(ClusterScenarios, ParametersOfTheFilesOwnPolicyAreLeftOutOfAnother) {
 
 TEST_F(ClusterScenarios, ParametersOfTheFilesOwnDesignAreLeftOutOfAnother) {
   write("s/hosts.csv", "0,add,n1\n0,add,n2\n3600000,remove,n2\n");
-  const std::string text = kHead + kCluster +
+  const std::string text = kHead +
+                           "cluster { hosts { count: 2 gpus: 4 gpu: \"v100-16g\" nic: \"10Gbps\" } "
+                           "storage { read: \"1GB/s\" } }\n"
                            "jobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 }\nuntil: \"3h\"\n"
                            "availability { file: \"hosts.csv\" format: \"bamboo\" }\n"
                            "recovery { design: \"redundancy\" set: \"stages=1\" set: \"min-hosts=1\" }\n";
