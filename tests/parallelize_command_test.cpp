@@ -191,6 +191,23 @@ TEST_F(ParallelizeCommand, ABatchMayChangeALittle) {
   refused(words + "--batch-tolerance=0.1 --partial-batches", 2, {"exclude each other"});
 }
 
+// Estimates of memory err, and `scalai validate` lets a layout exceed the memory by as much.
+TEST_F(ParallelizeCommand, ALayoutMayBeAsFullAsValidateLetsItBe) {
+  const std::string words =
+      "--model=llama3-405b --gpus=512 --gpu=h100-80g --global-batch=256 --sequence=8192 --micro-batches=1 "
+      "--recompute=none --overlap=all --kernels=tuned --layout=tp8,pp8,cp2,dp4,vpp8,zero1 ";
+  const json out = found(words);
+  EXPECT_GT(out["best"][0]["memory_bytes"], out["gpu_memory_bytes"]);
+  EXPECT_LT(out["best"][0]["memory_bytes"].get<double>(), 1.081 * out["gpu_memory_bytes"].get<double>());
+  EXPECT_EQ(out["headroom"], 0);
+  const std::string text = run(words).out;
+  EXPECT_TRUE(has(text, "by this estimate it is over the GPU's 85.9 GB; estimates are 8.1 % off on average"))
+      << text;
+  refused(words + "--memory=80GB", 3, {"no configuration of llama3-405b fits 80.0 GB on 512 GPUs"});
+  refused("--model=llama3-405b --gpu=h100-80g --global-batch=256 --layout=tp8,pp8,zero1", 3,
+          {"fits 85.9 GB, even with 8.1 % more for the mean error of estimates on 64 GPUs"});
+}
+
 // --- from where the job is --------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, StayingCostsNothing) {

@@ -269,10 +269,12 @@ class Printer {
                         : base.data_overlap == parallel::DataOverlap::kAll ? "gradients and parameters"
                                                                            : "gradients",
                         name_of(base.kernels));
-    if (request_.space.headroom > 0) {
+    if (request_.space.headroom > 0)
       text += fmt::format("{:g} % of a GPU's memory stay free; --memory=SIZE says how much may be used\n",
                           100 * request_.space.headroom);
-    }
+    if (!result.best.empty() && result.best.front().memory_bytes > limit_of(request_) && request_.offload_bytes == 0)
+      text += fmt::format("by this estimate it is over the GPU's {}; estimates are {:g} % off on average\n",
+                          size_text(limit_of(request_)), 100 * parallel::kMemoryError);
     text +=
         "MFU counts model FLOPs: nothing recomputed, the causal mask not halved, over the GPUs' peak in the precision "
         "of "
@@ -346,7 +348,7 @@ class Printer {
                         {"gpu", gpu_names()},
                         {"gpus_per_host", space.host.gpus},
                         {"gpu_memory_bytes", limit_of(request_)},
-                        {"headroom", space.headroom},
+                        {"headroom", std::max(0.0, space.headroom)},
                         {"dp_overlap", std::string(name_of(space.base.data_overlap))},
                         {"kernels", std::string(name_of(space.base.kernels))},
                         {"gradient_bytes", space.base.precision.gradient_bytes},
@@ -462,7 +464,10 @@ std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit
       "and "
       "recomputation {}, needs {} on stage {}, most of it {} ({})\n",
       request.model.name, size_text(limit_of(request)),
-      request.space.headroom > 0 ? fmt::format(" with {:g} % free", 100 * request.space.headroom) : "",
+      request.space.headroom > 0 ? fmt::format(" with {:g} % free", 100 * request.space.headroom)
+      : request.space.headroom < 0
+          ? fmt::format(", even with {:g} % more for the mean error of estimates", -100 * request.space.headroom)
+          : "",
       request.space.gpus, canonical(no_fit.nearest.config), no_fit.nearest.training.micro_batch,
       name_of(no_fit.nearest.training.recompute), size_text(no_fit.nearest.memory_bytes), worst.stage,
       no_fit.tightest_term, size_text(term));

@@ -157,9 +157,9 @@ class Reader {
     space().all_gpus = !arguments_.flag("any-gpus") && !thrifty;
     space().explain_idle = true;
     space().keep = positive("top", 10, kMostSamples);
-    // One layout is priced however full it is, and --memory says what may be used.
-    const bool searched = arguments_.text("planner") == "scalai" && !arguments_.has("layout");
-    if (searched && !arguments_.has("memory")) space().headroom = parallel::kHeadroom;
+    // One layout is priced as full as `validate` lets it be, and --memory says what may be used.
+    if (arguments_.text("planner") == "scalai" && !arguments_.has("memory"))
+      space().headroom = arguments_.has("layout") ? -parallel::kMemoryError : parallel::kHeadroom;
     if (arguments_.has("memory")) space().memory_bytes = arguments_.bytes("memory");
     if (arguments_.has("memory") && space().memory_bytes == 0) problems_.malformed("--memory: 0 bytes hold nothing");
     read_offload();

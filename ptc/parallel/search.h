@@ -101,7 +101,7 @@ struct SearchSpace {
   Pins pins;
   Objective objective = Objective::kThroughput;
   int64_t memory_bytes = 0;  // of a GPU; 0 = that of host.gpu
-  double headroom = 0;       // share of it that every candidate leaves free
+  double headroom = 0;       // share of it that every candidate leaves free; below 0: it may need so much more
   int keep = 10;             // maximum number of candidates to return
 
   // Machine of a configuration; absent = uniform_hardware(host, config). For different or slow GPUs: hardware_of real
