@@ -45,6 +45,31 @@ TEST(BatchTolerance, OneLostHostOfSixteenCostsOneHost) {
   EXPECT_EQ(search(model, space)->best[0].config.dp, 14) << "1,022 = 73 · 14 is 0.2 % away";
 }
 
+// All 120 GPUs have to be used, and the power of two leaves deep pipelines only.
+TEST(BatchTolerance, AFasterBatchIsNamedWhereAllGpusAreUsed) {
+  const ModelShape model = named("llama3-8b");
+  SearchSpace space = space_of(120, 1024, 8192);
+  space.host = host_of(8, "h100-80g");
+  space.keep = 1;
+  space.explain_idle = true;
+  const auto strict = search(model, space);
+  ASSERT_TRUE(strict.ok() && !strict->best.empty()) << strict.status();
+  for (const char* part :
+       {" % less time for as many samples, but dp ", "does not divide the batch of 1024", "(with batch_tolerance 0.0"})
+    EXPECT_NE(strict->idle.find(part), std::string::npos) << strict->idle;
+  space.batch_tolerance = 0.05;
+  const auto tolerant = search(model, space);
+  ASSERT_TRUE(tolerant.ok() && !tolerant->best.empty());
+  EXPECT_LT(even_step_s(space, tolerant->best[0]), 0.9 * even_step_s(space, strict->best[0]));
+  EXPECT_EQ(tolerant->idle, "");
+  space = space_of(128, 1024, 8192);
+  space.host = host_of(8, "h100-80g");
+  space.explain_idle = true;
+  const auto even = search(model, space);
+  ASSERT_TRUE(even.ok());
+  EXPECT_EQ(even->idle, "") << "every layout divides";
+}
+
 TEST(BatchTolerance, TheNearestMultipleIsTaken) {
   SearchSpace space = space_of(8, 100, 1024);
   const auto batch = [&](const internal::Point& point, double tolerance) {

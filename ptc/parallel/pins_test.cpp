@@ -114,6 +114,11 @@ TEST(Refusal, SaysWhatWouldDivide) {
   SearchSpace space = space_of(7, 8, 1024);
   space.pins.pp = 1;
   EXPECT_NE(refusal(named("llama3-8b"), space).find("fewer GPUs do"), std::string::npos);
+  space = space_of(120, 1024, 8192);
+  space.pins = parse_pins("tp8,pp1,cp1").value();
+  EXPECT_NE(refusal(named("llama3-8b"), space).find("fewer GPUs do, and a batch of 1020 does (batch_tolerance 0.004)"),
+            std::string::npos)
+      << refusal(named("llama3-8b"), space);
   space = space_of(8, 6, 1024);
   space.micro_batches = {4};
   EXPECT_NE(refusal(named("llama3-8b"), space).find("smaller micro-batches than 4 do"), std::string::npos);

@@ -140,8 +140,8 @@ struct NoFit {
 struct SearchResult {
   std::vector<Candidate> best;  // by score; empty = nothing fits, or nothing that fits is reachable
   std::optional<NoFit> no_fit;  // set if points exist and none fits
-  // With explain_idle: why the best leaves GPUs of the space idle, and a tolerance with which more of them would be used;
-  // "" = it uses all. "64 of 120 GPUs: …"
+  // With explain_idle: why the best leaves GPUs of the space idle, and a tolerance with which more of them would be used,
+  // "64 of 120 GPUs: …"; or, with all_gpus, one with which the step is a tenth shorter. "" = neither.
   std::string idle;
   int64_t points = 0;        // points of the space that pass all divisions
   int64_t priced = 0;        // with a computed step time

@@ -10,13 +10,8 @@
 namespace scalai::parallel::internal {
 namespace {
 
-constexpr double kTriedTolerance = 0.05;
-
-// The least tolerance in thousandths that allows this batch: the change has to be below it.
-double tolerance_for(int batch, int wanted) {
-  const double change = std::abs(batch - wanted) / static_cast<double>(wanted);
-  return (std::floor(change * 1000) + 1) / 1000;
-}
+// Of a step: a smaller gain by another batch is not worth a remark.
+constexpr double kNotedGain = 0.1;
 
 // A larger configuration that is better, but for the batch; "" = none.
 std::string with_another_batch(const ModelShape& model, const SearchSpace& space, int used) {
@@ -41,11 +36,38 @@ std::string with_another_batch(const ModelShape& model, const SearchSpace& space
       tolerance_for(batch, wanted), batch);
 }
 
+// All GPUs have to be used, and a layout that does not divide the batch would be much faster; "" = none.
+std::string with_a_faster_batch(const ModelShape& model, const SearchSpace& space, const Candidate& best) {
+  if (!space.base.whole_batches || space.batch_tolerance >= kTriedTolerance || !space.all_gpus) return "";
+  if (space.objective != Objective::kThroughput) return "";
+  SearchSpace looser = space;
+  looser.batch_tolerance = kTriedTolerance;
+  looser.explain_idle = false;
+  looser.progress = nullptr;
+  looser.keep = 1;
+  const int wanted = space.base.global_batch;
+  bool others = false;
+  for_each_point(model, looser, [&](const Point& point) { others = others || batch_of(point, looser) != wanted; });
+  if (!others) return "";
+  const absl::StatusOr<SearchResult> found = search(model, looser);
+  if (!found.ok() || found->best.empty()) return "";
+  const Candidate& faster = found->best.front();
+  const int batch = faster.training.global_batch;
+  const double step_s = even_step_s(looser, faster), best_s = even_step_s(space, best);
+  if (batch == wanted || step_s > (1 - kNotedGain) * best_s) return "";
+  return fmt::format(
+      "{} would take {:.0f} % less time for as many samples, but dp {} · micro-batch {} does not divide the batch of "
+      "{} "
+      "(with batch_tolerance {:g}: {} would)",
+      canonical(faster.config), 100 * (1 - step_s / best_s), faster.config.dp, faster.training.micro_batch, wanted,
+      tolerance_for(batch, wanted), batch);
+}
+
 }  // namespace
 
 std::string why_idle(const ModelShape& model, const SearchSpace& space, const Candidate& best) {
   const int used = best.config.world();
-  if (used >= space.gpus) return "";
+  if (used >= space.gpus) return with_a_faster_batch(model, space, best);
   bool larger = false;
   SearchSpace above = space;
   above.least_gpus = used + 1;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <tuple>
@@ -358,6 +359,29 @@ int64_t memory_limit(const SearchSpace& space) {
   return static_cast<int64_t>(static_cast<double>(whole) * (1 - space.headroom));
 }
 
+double tolerance_for(int batch, int wanted) {
+  const double change = std::abs(batch - wanted) / static_cast<double>(wanted);
+  return (std::floor(change * 1000) + 1) / 1000;
+}
+
+namespace {
+
+// "a batch of 1020 does (batch_tolerance 0.004)": the nearest that a layout of these GPUs divides; "" = none is near.
+std::string tolerant_batch(const ModelShape& model, const SearchSpace& space) {
+  SearchSpace looser = space;
+  looser.batch_tolerance = kTriedTolerance;
+  const int wanted = space.base.global_batch;
+  int nearest = 0;
+  for_each_point(model, looser, [&](const Point& point) {
+    const int batch = batch_of(point, looser);
+    if (nearest == 0 || std::abs(batch - wanted) < std::abs(nearest - wanted)) nearest = batch;
+  });
+  if (nearest == 0) return "";
+  return fmt::format("a batch of {} does (batch_tolerance {:g})", nearest, tolerance_for(nearest, wanted));
+}
+
+}  // namespace
+
 std::string why_empty(const ModelShape& model, const SearchSpace& space) {
   SearchSpace looser = space;
   const auto any = [&] {
@@ -371,8 +395,10 @@ std::string why_empty(const ModelShape& model, const SearchSpace& space) {
   looser.pins.micro_batch.reset();
   if (any()) return fmt::format("{}; smaller micro-batches than {} do", start, fmt::join(space.micro_batches, ", "));
   looser = space;
+  const std::string tolerant = space.base.whole_batches ? tolerant_batch(model, space) : "";
   looser.all_gpus = false;
-  if (any()) return fmt::format("{}; fewer GPUs do", start);
+  if (any()) return fmt::format("{}; fewer GPUs do{}{}", start, tolerant.empty() ? "" : ", and ", tolerant);
+  if (!tolerant.empty()) return fmt::format("{}; {}", start, tolerant);
   looser.pins = {};
   return any() ? fmt::format("{} with these pins; others do", start) : start;
 }

@@ -27,6 +27,10 @@ collection::ParallelConfig config_of(const Point& point, const SearchSpace& spac
 Training training_of(const Point& point, const SearchSpace& space);
 // The global batch that a point trains with, for as many samples as SearchSpace::batch_tolerance allows; 0 = none.
 int batch_of(const Point& point, const SearchSpace& space);
+// What is tried where a search offers another batch, and the least tolerance in thousandths that allows `batch`: the
+// change has to be below it.
+inline constexpr double kTriedTolerance = 0.05;
+double tolerance_for(int batch, int wanted);
 int64_t memory_limit(const SearchSpace& space);
 
 // Which rule leaves no point, for a space that has none.
