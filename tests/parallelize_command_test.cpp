@@ -201,8 +201,7 @@ TEST_F(ParallelizeCommand, ALayoutMayBeAsFullAsValidateLetsItBe) {
   EXPECT_LT(out["best"][0]["memory_bytes"].get<double>(), 1.081 * out["gpu_memory_bytes"].get<double>());
   EXPECT_EQ(out["headroom"], 0);
   const std::string text = run(words).out;
-  EXPECT_TRUE(has(text, "by this estimate it is over the GPU's 85.9 GB; estimates are 8.1 % off on average"))
-      << text;
+  EXPECT_TRUE(has(text, "by this estimate it is over the GPU's 85.9 GB; estimates are 8.1 % off on average")) << text;
   refused(words + "--memory=80GB", 3, {"no configuration of llama3-405b fits 80.0 GB on 512 GPUs"});
   refused("--model=llama3-405b --gpu=h100-80g --global-batch=256 --layout=tp8,pp8,zero1", 3,
           {"fits 85.9 GB, even with 8.1 % more for the mean error of estimates on 64 GPUs"});

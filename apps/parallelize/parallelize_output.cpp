@@ -235,8 +235,12 @@ class Printer {
     }
     return text;
   }
-  parallel::StepAccuracy accuracy_of(const std::string& gpu) const {
-    return parallel::step_accuracy(gpu, request_.space.base.precision.math, request_.shape.experts > 0);
+  parallel::StepAccuracy accuracy_of(const std::string& name) const {
+    const parallel::SearchSpace& space = request_.space;
+    cluster::GpuKind gpu = space.host.gpu;
+    for (const cluster::Host& one : space.host_kinds)
+      if (one.gpu.name == name && gpu.name != name) gpu = one.gpu;
+    return parallel::step_accuracy(gpu, space.base.precision.math, request_.shape.experts > 0);
   }
 
   std::string notes() const {
@@ -277,8 +281,7 @@ class Printer {
                           size_text(limit_of(request_)), 100 * parallel::kMemoryError);
     text +=
         "MFU counts model FLOPs: nothing recomputed, the causal mask not halved, over the GPUs' peak in the precision "
-        "of "
-        "the products\n";
+        "of the products\n";
     if (transformer()) text += accuracy();
     return text;
   }
@@ -460,9 +463,7 @@ std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit
   const double term = no_fit.tightest_term == "margin" ? no_fit.memory.margin_bytes : worst.bytes(no_fit.tightest_term);
   std::string text = fmt::format(
       "scalai parallelize: error: no configuration of {} fits {}{} on {} GPUs. The nearest, {} with micro-batches of "
-      "{} "
-      "and "
-      "recomputation {}, needs {} on stage {}, most of it {} ({})\n",
+      "{} and recomputation {}, needs {} on stage {}, most of it {} ({})\n",
       request.model.name, size_text(limit_of(request)),
       request.space.headroom > 0 ? fmt::format(" with {:g} % free", 100 * request.space.headroom)
       : request.space.headroom < 0

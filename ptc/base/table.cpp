@@ -26,6 +26,18 @@ size_t sum_of(const std::vector<size_t>& shown, const std::vector<size_t>& width
   return sum;
 }
 
+// Lines of a list joined, as a message has them: "lost: first; second".
+std::string on_one_line(const std::string& text) {
+  if (text.find('\n') == std::string::npos) return text;
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size()), begin = text.find_first_not_of(" \n", at);
+    if (begin < end) line += (line.empty() ? "" : line.ends_with(':') ? " " : "; ") + text.substr(begin, end - begin);
+    at = end + 1;
+  }
+  return line;
+}
+
 std::string csv_line(const std::vector<std::string>& cells) {
   // A lone empty cell would read back as no record at all.
   if (cells.size() == 1 && cells[0].empty()) return "\"\"\n";
@@ -58,6 +70,7 @@ void Table::leave_out_first(const std::vector<std::string>& headers) {
 
 void Table::row(std::vector<std::string> cells) {
   SCALAI_CHECK(cells.size() == headers_.size());
+  for (std::string& cell : cells) cell = on_one_line(cell);
   rows_.push_back(std::move(cells));
 }
 

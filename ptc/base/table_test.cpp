@@ -31,7 +31,7 @@ TEST(Table, CsvQuotesWhatItMustAndHasNoRules) {
   table.rule();
   table.row({"tp2,pp4", "8"});
   table.row({"say \"hi\"\nthere", ""});
-  EXPECT_EQ(table.csv(), "layout,GPUs\n\"tp2,pp4\",8\n\"say \"\"hi\"\"\nthere\",\n");
+  EXPECT_EQ(table.csv(), "layout,GPUs\n\"tp2,pp4\",8\n\"say \"\"hi\"\"; there\",\n");
 }
 
 TEST(Table, CsvOfALoneEmptyCellIsStillARecord) {
@@ -43,7 +43,13 @@ TEST(Table, CsvOfALoneEmptyCellIsStillARecord) {
 TEST(Table, TextKeepsControlCharactersOffTheTerminal) {
   Table table({"name"});
   table.row({"a\x1b[31m\nb"});
-  EXPECT_EQ(table.text(), "name\n--------\na?[31m?b\n");
+  EXPECT_EQ(table.text(), "name\n---------\na?[31m; b\n");
+}
+
+TEST(Table, ACellOfSeveralLinesIsOneLine) {
+  Table table({"failure"});
+  table.row({"no source for 6.02 GB of state:\n  embedding: 12 boxes\n  layers 0 to 3: 48 boxes\n"});
+  EXPECT_EQ(table.csv(), "failure\nno source for 6.02 GB of state: embedding: 12 boxes; layers 0 to 3: 48 boxes\n");
 }
 
 Table wide_table() {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptc/cluster/catalogue.h"
+
 namespace scalai::parallel {
 namespace {
 
@@ -22,6 +24,15 @@ StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts) {
   if (experts) found = kExperts;  // the widest
   found.calibrated = a100 || h100;
   return found;
+}
+
+StepAccuracy step_accuracy(const cluster::GpuKind& gpu, Math math, bool experts) {
+  const cluster::GpuKind* known = cluster::find_gpu_kind(gpu.name);
+  if (known == nullptr) return step_accuracy("", math, experts);
+  cluster::GpuKind alike = *known;
+  alike.memory_bytes = gpu.memory_bytes;  // these two change no step
+  alike.power_w = gpu.power_w;
+  return step_accuracy(alike == gpu ? std::string_view(gpu.name) : "", math, experts);
 }
 
 std::string text_of(const StepAccuracy& accuracy, std::string_view gpu) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "ptc/cluster/cluster.h"
 #include "ptc/parallel/training.h"
 
 namespace scalai::parallel {
@@ -20,8 +21,10 @@ struct StepAccuracy {
 // Of a catalogue name ("a100-80g"), the format of its products, and whether the model has experts. Kinds that were not
 // calibrated have the widest interval of all groups; that of models with experts is from all kinds.
 StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts);
+// The same of a kind as a cluster has it: one whose rates are not those of its name in the catalogue is not calibrated.
+StepAccuracy step_accuracy(const cluster::GpuKind& gpu, Math math, bool experts);
 
-// "nine in ten of 68 published steps (dense H100 16-bit) took 0.88 to 1.10 times as long", or
+// "nine in ten of 71 published steps (dense H100 16-bit) took 0.88 to 1.10 times as long", or
 // "step times are not calibrated for v100-16g: it may take 0.88 to 1.56 times as long".
 std::string text_of(const StepAccuracy& accuracy, std::string_view gpu);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ptc/cluster/catalogue.h"
+
 namespace scalai::parallel {
 namespace calibration_test {
 
@@ -15,6 +17,16 @@ TEST(StepAccuracy, IsByGenerationProductsAndExperts) {
     EXPECT_FALSE(step_accuracy(gpu, Math::kBF16, false).calibrated) << gpu;
     EXPECT_FALSE(step_accuracy(gpu, Math::kBF16, true).calibrated) << gpu;
   }
+}
+
+TEST(StepAccuracy, IsNotThatOfAKindWithOtherRates) {
+  cluster::GpuKind gpu = *cluster::find_gpu_kind("h100-80g");
+  EXPECT_TRUE(step_accuracy(gpu, Math::kBF16, false).calibrated);
+  gpu.memory_bytes /= 2;
+  EXPECT_TRUE(step_accuracy(gpu, Math::kBF16, false).calibrated) << "less memory makes no other step";
+  gpu.matrix_efficiency = 0.2;
+  EXPECT_FALSE(step_accuracy(gpu, Math::kBF16, false).calibrated);
+  EXPECT_EQ(step_accuracy(gpu, Math::kBF16, false).group, "other GPUs");
 }
 
 TEST(StepAccuracy, IsSaid) {
