@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "ptc/base/json.h"
 #include "ptc/base/utf8.h"
@@ -12,6 +14,14 @@ namespace scalai::report {
 namespace {
 
 constexpr size_t kMostLabels = 4, kMostSentences = 20;
+constexpr size_t kRemarks = std::numeric_limits<size_t>::max();  // the place of remarks
+
+std::string without_numbers(const std::string& text) {
+  std::string rest;
+  for (const char c : text)
+    if (c < '0' || c > '9') rest += c;
+  return rest;
+}
 
 std::string text_of_key(const nlohmann::json& json, const char* key) {
   const auto found = json.find(key);
@@ -34,18 +44,22 @@ RunWords words_of_run(const std::string& summary_json_text) {
 void RunNotes::add(size_t alternative, size_t seed, const std::string& label, const RunWords& words) {
   labels_[alternative] = label;
   rules_.emplace(alternative, words.rules);
+  std::map<std::string, int> times;
   for (size_t i = 0; i < words.notes.size(); ++i) {
-    const std::pair<Place, size_t> here{{alternative, seed}, i};
-    Text& text = notes_.emplace(words.notes[i], Text{here, {}}).first->second;
-    text.first = std::min(text.first, here);
-    text.alternatives.insert(alternative);
+    const std::string key = without_numbers(words.notes[i]);
+    say(alternative, fmt::format("{} {}", key, ++times[key]), {seed, i, words.notes[i]});
   }
-  const auto [known, fresh] = remarks_.emplace(alternative, Remarks{seed, words.remarks});
+  if (!words.remarks.empty()) say(alternative, "", {seed, kRemarks, "policy: " + words.remarks});
+}
+
+void RunNotes::say(size_t alternative, const std::string& key, Said said) {
+  const auto [known, fresh] = said_[alternative].emplace(key, said);
   if (fresh) return;
-  known->second.differ = known->second.differ || known->second.text != words.remarks;
-  if (seed > known->second.seed) return;
-  known->second.seed = seed;
-  known->second.text = words.remarks;
+  said.differs = known->second.differs || known->second.text != said.text;
+  if (said.seed < known->second.seed)
+    known->second = std::move(said);
+  else
+    known->second.differs = said.differs;
 }
 
 // "" = all have it.
@@ -62,20 +76,20 @@ std::string RunNotes::labels_of(const std::set<size_t>& alternatives) const {
 }
 
 std::vector<std::string> RunNotes::sentences() const {
-  std::vector<std::pair<std::pair<Place, size_t>, std::string>> notes;
-  for (const auto& [text, where] : notes_) notes.emplace_back(where.first, labels_of(where.alternatives) + text);
-  std::sort(notes.begin(), notes.end());
-  std::vector<std::string> sentences;
-  for (auto& [place, text] : notes) sentences.push_back(std::move(text));
-  std::map<std::string, std::set<size_t>> who;
-  std::vector<std::string> remarks;
-  for (const auto& [alternative, said] : remarks_) {
-    if (said.text.empty()) continue;
-    const std::string text = said.text + (said.differ ? " (of the first seed)" : "");
-    if (who[text].empty()) remarks.push_back(text);
-    who[text].insert(alternative);
+  using Place = std::tuple<bool, size_t, size_t, size_t>;  // remarks, alternative, seed, index
+  std::map<std::string, std::pair<Place, std::set<size_t>>> texts;
+  for (const auto& [alternative, all] : said_) {
+    for (const auto& [key, said] : all) {
+      const Place place{said.index == kRemarks, alternative, said.seed, said.index};
+      const std::string text = said.text + (said.differs ? " (of the first seed)" : "");
+      texts.emplace(text, std::pair(place, std::set<size_t>())).first->second.second.insert(alternative);
+    }
   }
-  for (const std::string& text : remarks) sentences.push_back(labels_of(who[text]) + "policy: " + text);
+  std::vector<std::pair<Place, std::string>> ordered;
+  for (const auto& [text, where] : texts) ordered.emplace_back(where.first, labels_of(where.second) + text);
+  std::sort(ordered.begin(), ordered.end());
+  std::vector<std::string> sentences;
+  for (auto& [place, text] : ordered) sentences.push_back(std::move(text));
   if (sentences.size() > kMostSentences + 1) {
     const size_t more = sentences.size() - kMostSentences;
     sentences.resize(kMostSentences);

@@ -25,27 +25,23 @@ class RunNotes {
   void add(size_t alternative, size_t seed, const std::string& label, const RunWords& words);
 
   // A sentence a text: those of all alternatives as they are, others behind the labels that have them ("fifo, srtf and 3
-  // more: …"). Of several seeds the remarks of the first are shown. After 20 sentences one says how many more there are.
+  // more: …"), remarks last. Of texts that differ only in numbers from seed to seed, and of remarks, that of the first seed
+  // is there. After 20 sentences one says how many more there are.
   std::vector<std::string> sentences() const;
   // Of recovery runs under different rules, which differ by these first; "" = all have the same.
   std::string warning() const;
 
  private:
-  using Place = std::pair<size_t, size_t>;  // alternative, seed
-  struct Text {
-    std::pair<Place, size_t> first;  // with its place among the notes of the run
-    std::set<size_t> alternatives;   // that have it
-  };
-  struct Remarks {
-    size_t seed = 0;
+  struct Said {
+    size_t seed = 0, index = 0;  // the first that has it, and where
     std::string text;
-    bool differ = false;  // another seed has others
+    bool differs = false;  // another seed has other numbers
   };
+  void say(size_t alternative, const std::string& key, Said said);
   std::string labels_of(const std::set<size_t>& alternatives) const;
 
-  std::map<size_t, std::string> labels_;  // by alternative
-  std::map<std::string, Text> notes_;
-  std::map<size_t, Remarks> remarks_;
+  std::map<size_t, std::string> labels_;                // by alternative
+  std::map<size_t, std::map<std::string, Said>> said_;  // by alternative, and by text without its numbers
   std::map<size_t, std::string> rules_;
 };
 

@@ -49,14 +49,21 @@ TEST(RunNotes, ManyLabelsAndManySentencesAreCut) {
   EXPECT_EQ(sentences[20], "and 2 more notes, which summary.json of each run has");
 }
 
-TEST(RunNotes, OfSeedsTheRemarksOfTheFirst) {
-  RunNotes notes;
-  notes.add(0, 2, "a", {{"same"}, "2 rounds", ""});
-  notes.add(0, 1, "a", {{"same", "one"}, "1 rounds", ""});
-  notes.add(1, 1, "b", {{"same"}, "7 rounds", ""});
-  notes.add(1, 2, "b", {{"same"}, "7 rounds", ""});
-  EXPECT_THAT(notes.sentences(),
-              ElementsAre("same", "a: one", "a: policy: 1 rounds (of the first seed)", "b: policy: 7 rounds"));
+// Twenty seeds of a generator are one note, and hide no others.
+TEST(RunNotes, OfSeedsTheFirstWhereOnlyNumbersDiffer) {
+  for (const bool turned : {false, true}) {
+    RunNotes notes;
+    for (size_t k = 1; k <= 30; ++k) {
+      const size_t seed = turned ? 31 - k : k;
+      const std::string text = fmt::format("generator: seed {}", seed);
+      notes.add(0, seed, "a", {{text, "same", "host 1", "host 2"}, fmt::format("{} rounds", seed), ""});
+      notes.add(1, seed, "b", {{text, "same"}, "7 rounds", ""});
+      if (seed == 9) notes.add(1, seed, "b", {{"odd 9"}, "7 rounds", ""});
+    }
+    EXPECT_THAT(notes.sentences(),
+                ElementsAre("generator: seed 1 (of the first seed)", "same", "a: host 1", "a: host 2", "b: odd 9",
+                            "a: policy: 1 rounds (of the first seed)", "b: policy: 7 rounds"));
+  }
 }
 
 TEST(RunNotes, RulesThatDifferAreAWarning) {
