@@ -78,6 +78,26 @@ bool parse_row(std::string_view line, size_t columns, std::pair<size_t, size_t>&
   return good;
 }
 
+// Whether some point is compared with another one.
+bool any_compared(const std::vector<scenario::Axis>& axes) {
+  for (size_t point = 0; point < scenario::point_count(axes); ++point)
+    if (compared_with(axes, point)) return true;
+  return false;
+}
+
+// Of a metric at `point` to that at `from`, seed by seed; nothing with fewer than two seeds that both have.
+std::optional<Spread> paired_differences(const SweepJournal& journal, size_t seeds, size_t point, size_t from,
+                                         size_t metric) {
+  std::vector<double> differences;
+  for (size_t seed = 0; seed < seeds; ++seed) {
+    const Numbers *own = journal.find(point, seed), *other = journal.find(from, seed);
+    if (own == nullptr || other == nullptr || !(*own)[metric] || !(*other)[metric]) continue;
+    differences.push_back(*(*own)[metric] - *(*other)[metric]);
+  }
+  if (differences.size() < 2) return std::nullopt;
+  return spread_of(std::move(differences));
+}
+
 }  // namespace
 
 absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, size_t most) {
@@ -169,9 +189,24 @@ absl::Status SweepJournal::add(size_t point, size_t seed, const Numbers& numbers
 
 void SweepJournal::remove() { ::unlink(path_.c_str()); }
 
+std::optional<size_t> compared_with(const std::vector<scenario::Axis>& axes, size_t point) {
+  size_t stride = 1;  // of the last axis: it is the fastest
+  for (size_t a = axes.size(); a-- > 0;) {
+    const size_t place = point / stride % axes[a].values.size();
+    const std::string& path = axes[a].path;
+    if (path == "policy.name" || path == "recovery.design" || path == "strategy") {
+      if (place == 0) return std::nullopt;
+      return point - place * stride;
+    }
+    stride *= axes[a].values.size();
+  }
+  return std::nullopt;
+}
+
 std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
                       const std::map<size_t, std::string>& failures) {
   std::string csv;
+  const bool compares = table.seeds > 1 && any_compared(table.axes);
   const auto put = [&](const std::string& text) {
     csv += (csv.empty() || csv.back() == '\n' ? "" : ",") + csv_cell(text);
   };
@@ -180,6 +215,8 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
     put(metric);
     if (table.seeds > 1) put(metric + "_low");
     if (table.seeds > 1) put(metric + "_high");
+    if (!compares) continue;
+    for (const char* part : {"_diff", "_diff_low", "_diff_high"}) put(metric + part);
   }
   put("status");
   csv += "\n";
@@ -202,6 +239,14 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
       if (table.seeds == 1) continue;
       next(values.empty() ? "" : shortest(spread.low));
       next(values.empty() ? "" : shortest(spread.high));
+      if (!compares) continue;
+      const auto from = compared_with(table.axes, point);
+      const bool failed = failure != failures.end() || !from || failures.contains(*from);
+      const std::optional<Spread> differences =
+          failed ? std::nullopt : paired_differences(journal, table.seeds, point, *from, m);
+      next(differences ? shortest(differences->median) : "");
+      next(differences ? shortest(differences->low) : "");
+      next(differences ? shortest(differences->high) : "");
     }
     next(failure == failures.end() ? "ok" : failure->second);
     csv += "\n";

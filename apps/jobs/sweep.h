@@ -50,11 +50,17 @@ class SweepJournal {
   std::map<std::pair<size_t, size_t>, Numbers> runs_;
 };
 
+// The point with the first of the policies (axes policy.name, recovery.design, strategy), all else as at `point`; nothing
+// for such a point itself, and where policies do not vary.
+std::optional<size_t> compared_with(const std::vector<scenario::Axis>& axes, size_t point);
+
 // The finished table. `failures`: reason by point; such a row has no numbers.
 struct SweepTable {
   std::vector<scenario::Axis> axes;
   std::vector<std::string> metrics;
-  size_t seeds = 1;  // > 1: each metric is a median, with two more columns, _low and _high
+  // > 1: each metric is a median, with two more columns, _low and _high; where policies vary also _diff, _diff_low and
+  // _diff_high, the median and interval of the differences to compared_with() on the same seeds.
+  size_t seeds = 1;
 };
 std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
                       const std::map<size_t, std::string>& failures);

@@ -120,6 +120,28 @@ TEST_F(Journal, OneAtATime) {
   EXPECT_THAT(message_of(second.open(path(), "d", 1)), HasSubstr("another sweep is at work"));
 }
 
+TEST_F(Journal, PoliciesAreComparedSeedBySeed) {
+  SweepTable table{.axes = {{"n", {"1", "2"}}, {"policy.name", {"fifo", "srtf"}}, {"m", {"x", "y"}}},
+                   .metrics = {"jct"},
+                   .seeds = 3};
+  EXPECT_EQ(compared_with(table.axes, 4), std::nullopt);
+  EXPECT_EQ(compared_with(table.axes, 7), 5u);
+  EXPECT_EQ(compared_with({{"n", {"1", "2"}}}, 1), std::nullopt);
+  table.axes = {{"policy.name", {"fifo", "srtf"}}, {"n", {"1", "2"}}};
+  SweepJournal journal;
+  ASSERT_EQ(journal.open(path(), "d", 1), absl::OkStatus());
+  for (size_t seed = 0; seed < 3; ++seed) {
+    ASSERT_EQ(journal.add(0, seed, {100.0 * static_cast<double>(seed + 1)}), absl::OkStatus());
+    ASSERT_EQ(journal.add(2, seed, {101.0 * static_cast<double>(seed + 1)}), absl::OkStatus());
+  }
+  ASSERT_EQ(journal.add(1, 0, {7.0}), absl::OkStatus());
+  ASSERT_EQ(journal.add(3, 0, {8.0}), absl::OkStatus());
+  EXPECT_EQ(sweep_csv(table, journal, {}),
+            "policy.name,n,jct,jct_low,jct_high,jct_diff,jct_diff_low,jct_diff_high,status\n"
+            "fifo,1,200,100,300,,,,ok\nfifo,2,7,7,7,,,,ok\nsrtf,1,202,101,303,2,1,3,ok\nsrtf,2,8,8,8,,,,ok\n");
+  EXPECT_THAT(sweep_csv(table, journal, {{0, "failed"}}), HasSubstr("srtf,1,202,101,303,,,,ok\n"));
+}
+
 TEST_F(Journal, TheTable) {
   SweepJournal journal;
   ASSERT_EQ(journal.open(path(), "d", 2), absl::OkStatus());

@@ -74,7 +74,9 @@ std::optional<size_t> best_of(const ComparisonRow& row) {
 // A table for people: as text, or as Markdown.
 class ComparisonTable {
  public:
-  ComparisonTable(const Comparison& comparison, Against against) : comparison_(comparison), against_(against) {
+  // `deviations`: values of several seeds have ± the distance to the end of their interval.
+  ComparisonTable(const Comparison& comparison, Against against, bool deviations = true)
+      : comparison_(comparison), against_(against), deviations_(deviations) {
     // A person would take the ratio or difference of two different things for a gain.
     if (!comparison.same_question) against_ = Against::kNothing;
     ratio_ = against_ == Against::kRatio && comparison.runs.size() == 2;
@@ -98,6 +100,14 @@ class ComparisonTable {
       }
     }
     return table.text(screen);
+  }
+
+  // Whether `text` lacks a difference that there is.
+  bool loses_differences(const std::string& text) const {
+    const std::string head = text.substr(0, text.find('\n'));
+    std::ptrdiff_t there = 0;
+    for (size_t at = head.find("Δ"); at != std::string::npos; at = head.find("Δ", at + 1)) ++there;
+    return there < std::count(headers_.begin(), headers_.end(), "Δ>");
   }
 
   std::string markdown() const {
@@ -169,9 +179,10 @@ class ComparisonTable {
         against_ == Against::kFirst || against_ == Against::kBest ? best_of(row) : std::nullopt;
     for (size_t i = 0; i < row.values.size(); ++i) {
       const std::optional<double>& value = row.values[i];
-      cells.push_back((value ? shown(*value, apart ? "" : unit) : "–") +
-                      deviation(row.spreads.empty() ? std::nullopt : row.spreads[i], apart ? "" : unit) +
-                      (best && value == row.values[*best] ? " *" : ""));
+      cells.push_back(
+          (value ? shown(*value, apart ? "" : unit) : "–") +
+          deviation(row.spreads.empty() || !deviations_ ? std::nullopt : row.spreads[i], apart ? "" : unit) +
+          (best && value == row.values[*best] ? " *" : ""));
       if (!has_difference(i)) continue;
       const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
       const std::optional<PairedDifference> pairs = paired_difference(row, i, from, /*relative=*/true);
@@ -187,10 +198,22 @@ class ComparisonTable {
 
   const Comparison& comparison_;
   Against against_;
+  bool deviations_;
   bool ratio_ = false;
   std::vector<std::string> headers_;
   std::vector<std::vector<std::string>> rows_;  // an empty one is a rule
 };
+
+// On a narrow screen ± goes before Δ: differences on the same seeds say more than how far the seeds lie apart.
+std::string fitted(const Comparison& comparison, const CompareOptions& options) {
+  const ComparisonTable whole(comparison, options.against);
+  const std::string text = whole.text(options.screen);
+  if (!whole.loses_differences(text)) return text;
+  const ComparisonTable less(comparison, options.against, /*deviations=*/false);
+  const std::string shorter = less.text(options.screen);
+  if (less.loses_differences(shorter)) return text;
+  return shorter + styled(options.screen, Style::kDim, "not shown: ±; --wide shows all") + "\n";
+}
 
 std::string note_on_scenarios(const Comparison& comparison) {
   if (comparison.same_scenario) return "";
@@ -261,15 +284,14 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
   SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(alternatives));
   if (options.format == "json") return comparison_json(comparison);
   if (options.format == "csv") return comparison_csv(comparison);
-  const ComparisonTable table(comparison, options.against);
   if (options.format == "markdown") {
     const std::string words = words_of_runs(comparison.notes, "- ");
-    return table.markdown() + (words.empty() ? "" : "\n" + words);
+    return ComparisonTable(comparison, options.against).markdown() + (words.empty() ? "" : "\n" + words);
   }
   if (options.format == "table") {
     const std::string prediction =
         comparison.prediction ? "\n" + prediction_table(*comparison.prediction, options.screen) : "";
-    return table.text(options.screen) + (options.varied ? "" : note_on_scenarios(comparison)) +
+    return fitted(comparison, options) + (options.varied ? "" : note_on_scenarios(comparison)) +
            words_of_runs(comparison.notes, "") + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));

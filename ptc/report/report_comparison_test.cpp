@@ -113,6 +113,24 @@ TEST(Comparison, RunsOfTheSameSeedsArePairs) {
   EXPECT_THAT(compare_alternatives(runs, {.format = "csv"}).value(), HasSubstr(",5,2,6,"));
 }
 
+// Where not all fits, ± goes and Δ stays.
+TEST(Comparison, DifferencesOutlastDeviationsOnANarrowScreen) {
+  const auto run = [](const std::string& policy, uint64_t seed, double jct_s) {
+    Json json = Json::parse(cluster_run(policy, jct_s, 0.5));
+    json["seed"] = seed;
+    return json.dump();
+  };
+  const std::vector<Alternative> runs = {{"fifo", {run("fifo", 1, 7200), run("fifo", 2, 9000), run("fifo", 3, 8000)}},
+                                         {"srtf", {run("srtf", 1, 3600), run("srtf", 2, 4000), run("srtf", 3, 3800)}}};
+  const auto text = [&](size_t columns) {
+    return compare_alternatives(runs, {.against = Against::kFirst, .screen = {.columns = columns}}).value();
+  };
+  EXPECT_THAT(text(0), HasSubstr("±"));
+  EXPECT_THAT(text(72), ContainsRegex("JCT, mean +2 h 13 min +1 h 3 min \\* +−52 % \\(−56 to −50\\)\n"));
+  EXPECT_THAT(text(72), HasSubstr("\nnot shown: ±; --wide shows all\n"));
+  EXPECT_THAT(text(40), HasSubstr("not shown: srtf, Δ")) << "too narrow for both: as before";
+}
+
 TEST(PairedDifference, OfSeedsThatBothHave) {
   ComparisonRow row;
   row.by_seed = {{{1, 10}, {2, 20}, {3, 0}}, {{1, 12}, {2, 18}, {4, 7}}, {{3, 1}, {1, 1}}, {{9, 1}}};

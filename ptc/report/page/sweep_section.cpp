@@ -24,6 +24,7 @@ SweepColumns columns_in(const CsvRows& rows) {
   SweepColumns columns;
   for (const std::string& name : rows.header()) {
     if (name == "status" || name.ends_with("_low") || name.ends_with("_high")) continue;
+    if (rows.has(name + "_low") && name.ends_with("_diff")) continue;
     const bool metric = name.starts_with('/') || std::find(known.begin(), known.end(), name) != known.end();
     (metric ? columns.metrics : columns.axes).push_back(name);
   }
