@@ -1,5 +1,5 @@
 // PlacementsAudit: every built-in policy of many jobs on random loads with hosts that fail, audited from placements.csv,
-// hosts.csv and jobs.csv alone. `./dev soak` plays a thousand loads.
+// hosts.csv and jobs.csv alone. `./dev soak` plays two thousand loads.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -318,18 +318,86 @@ changes {{ seconds: "30s" set: "start=5s" set: "checkpoint-every={}min" }}
     near("scattered", free.scattered_gpu_s / free.gpu_s);
     near("fragmentation", free.unusable_gpu_s / free.gpu_s);
   }
+
+  // More of all: jobs with types, deadlines, weights and tenants on three kinds of GPUs that run each type at another rate,
+  // alone and in pairs, with prices that change.
+  std::string rich_load(uint64_t seed, bool one_gpu) const {
+    std::mt19937_64 random(seed);
+    const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+    write_rates(random);
+    std::string jobs = "scalai-trace,1,jobs\nsubmit_s,gpus,work,type,deadline_s,weight,entity\n";
+    const int64_t count = 45 + below(soaking() ? 150 : 30), gap_s = 30 + below(120);
+    int64_t at_s = 0;
+    for (int64_t i = 0; i < count; ++i, at_s += below(gap_s)) {
+      const int64_t work = 100 + below(1 << (10 + below(9)));
+      const std::string deadline = below(3) == 0 ? std::to_string(at_s + work / 2 + 60 + below(40'000)) : "";
+      jobs += fmt::format("{},{},{},{},{},{},t{}\n", at_s, one_gpu ? 1 : 1 << below(4), work, kTypes[below(3)],
+                          deadline, 1 + below(3), below(4));
+    }
+    write_all(path("rich.csv"), jobs);
+    std::string prices = "scalai-trace,1,prices\nat_s,market,instance,usd_per_hour\n";
+    for (int64_t hour = 0; hour < 48; ++hour)
+      prices += fmt::format("{},m,{},{}\n", hour * 1800, kKinds[hour % 3], 1 + below(30));
+    write_all(path("prices.csv"), prices);
+    write_all(path("rich.textproto"),
+              fmt::format(R"(schema_version: 1
+name: "rich"
+seed: {}
+cluster {{ {} {} {} }}
+workload {{ file: "rich.csv" }}
+throughputs {{ source: "table" format: "gavel" file: "rates.json" beyond: "linear" set: "elastic-min=0.5" set: "elastic-max=2" }}
+availability {{ generator: "poisson" set: "host-mtbf={}min" set: "repair=20min" set: "span=10d" }}
+prices {{ file: "prices.csv" set: "v100-16g=m/v100" set: "p100-16g=m/p100" set: "k80-12g=m/k80" }}
+policy {{ name: "fifo" }}
+changes {{ seconds: "30s" set: "start=5s" set: "checkpoint-every={}min" }}
+)",
+                          seed, hosts(3 + below(8), "v100-16g"), hosts(3 + below(8), "p100-16g"),
+                          hosts(3 + below(8), "k80-12g"), 200 + below(900), below(30)));
+    return path("rich.textproto");
+  }
+
+ private:
+  static constexpr const char* kTypes[] = {"bert", "resnet", "lstm"};
+  static constexpr const char* kKinds[] = {"v100", "p100", "k80"};
+
+  static std::string hosts(int64_t count, const std::string& gpu) {
+    return fmt::format(R"(hosts {{ count: {} gpus: 4 gpu: "{}" nic: "10Gbps" price_per_hour: 8 }})", count, gpu);
+  }
+
+  // Gavel's form: rates of a type on 1 to 8 GPUs, alone and beside another one.
+  void write_rates(std::mt19937_64& random) const {
+    nlohmann::json rates;
+    const auto factor = [&](double low, double high) {
+      return low + (high - low) * static_cast<double>(random() % 1000) / 1000;
+    };
+    for (size_t kind = 0; kind < 3; ++kind) {
+      for (const char* type : kTypes) {
+        for (const int gpus : {1, 2, 4, 8}) {
+          nlohmann::json& own = rates[kKinds[kind]][fmt::format("('{}', {})", type, gpus)];
+          const double alone = factor(0.5, 1) * gpus * (3.0 - static_cast<double>(kind));
+          own["null"] = alone;
+          for (const char* other : kTypes)
+            own[fmt::format("('{}', {})", other, gpus)] = {alone * factor(0.3, 0.9), alone * factor(0.3, 0.9)};
+        }
+      }
+    }
+    write_all(path("rates.json"), rates.dump());
+  }
 };
 
 TEST_F(PlacementsAudit, OfEveryPolicy) {
   const nlohmann::json policies = nlohmann::json::parse(scalai("policies --format=json").out);
   const uint64_t first = std::random_device()(), loads = soaking() ? 30 : 1;
-  int audited = 0;
+  uint64_t audited = 0;
   for (const nlohmann::json& policy : policies) {
     if (policy.at("family") == "recovery") continue;
     const std::string name = policy.at("name");
-    for (uint64_t seed = first; seed < first + loads; ++seed) {
-      SCOPED_TRACE(fmt::format("{}, seed {}", name, seed));
-      const std::string file = load(seed, name == "allox");
+    for (uint64_t k = 0; k < 2 * loads; ++k) {
+      // Outside the soak one policy in four has a rich load, too.
+      if (k == loads && !soaking() && (first + audited) % 4 != 0) break;
+      const uint64_t seed = first + k;
+      SCOPED_TRACE(fmt::format("{}, seed {}{}", name, seed, k < loads ? "" : ", rich"));
+      const std::string file = k < loads ? load(seed, name == "allox") : rich_load(seed, name == "allox");
       const Outcome run = sim(fmt::format("{} --set=policy.name={} --out='{}'", file, name, path("out")));
       EXPECT_EQ(run.code, 0) << run.err;
       if (run.code != 0) continue;
@@ -340,7 +408,7 @@ TEST_F(PlacementsAudit, OfEveryPolicy) {
       ++audited;
     }
   }
-  EXPECT_GT(audited, 30);
+  EXPECT_GT(audited, 30U);
 }
 
 // Of fleets whose GPUs are cut in slices: from the column slices alone, by the rules of NVIDIA's guide.
