@@ -128,6 +128,16 @@ TEST_F(SchedEndToEnd, RefusedValuesSayWhy) {
   EXPECT_EQ(sim(file + " --strategy=reshard").code, 2);
   EXPECT_EQ(sim(file + " --scale-model=1/8").code, 2);
   EXPECT_EQ(sim(file + " --set=").code, 2);
+  for (const char* metric : {"x=", "=mean(ftf)", "x", "x= "}) {
+    for (const std::string& command : {"sim " + file, "sweep " + file + " --out=" + path("x.csv")}) {
+      const Outcome run = with_data(fmt::format("{} '--metric={}'", command, metric));
+      EXPECT_EQ(run.code, 2) << command << metric;
+      EXPECT_THAT(run.err, HasSubstr(fmt::format("--metric={} defines no metric", metric)));
+    }
+  }
+  const Outcome gap = sim(file + " --set=policy.name=sia --set=policy.set.gap=-1");
+  EXPECT_EQ(gap.code, 3);
+  EXPECT_THAT(gap.err, HasSubstr("gap must not be below 0; it is -1"));
 }
 
 TEST_F(SchedEndToEnd, AScenarioOfTheControlLoopTakesValuesToo) {

@@ -330,6 +330,8 @@ TEST_F(SchedEndToEnd, PoliciesAreListed) {
     EXPECT_FALSE(policy.at("summary").get<std::string>().empty()) << policy;
     EXPECT_FALSE(policy.at("family").get<std::string>().empty()) << policy;
   }
+  EXPECT_THAT(scalai("policies fifo").out, ::testing::Not(HasSubstr("source:")));
+  EXPECT_THAT(scalai("policies tiresias").out, HasSubstr("\n  source: "));
   // Emulations of published simulators are with the validation alone.
   EXPECT_THAT(all.out + scalai("policies gandiva").out + scalai("policies templates").out,
               ::testing::Not(::testing::AnyOf(HasSubstr("gavel-fifo"), HasSubstr("strict"), HasSubstr("rules"))));

@@ -197,6 +197,12 @@ int say_policies(const Arguments& arguments) {
   return report_error(missing("no reference set has the public data it needs; " + how_to_get(data)));
 }
 
+std::vector<std::string> set_names() {
+  std::vector<std::string> names;
+  for (const ReferenceSet& set : sched::reference_sets()) names.push_back(set.name);
+  return names;
+}
+
 }  // namespace
 
 Command accuracy_policies_command() {
@@ -213,7 +219,7 @@ whose data is not there are named with where it comes from, and left out.)",
            .options = {text_option("data", "FOLDER",
                                    "Folder of public data (default: the environment variable SCALAI_DATA)."),
                        list_option("set", "NAME,…",
-                                   "Sets to run: G1, G2, G4, G7, G9, G11, G12, G16, G18, Parcae (default: all)."),
+                                   fmt::format("Sets to run: {} (default: all).", fmt::join(set_names(), ", "))),
                        format_option()},
            .examples = {"scalai accuracy policies", "scalai accuracy policies --set=G7,G9,G12",
                         "scalai accuracy policies --data=/data/traces --format=csv > references.csv"}},

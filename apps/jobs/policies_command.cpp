@@ -91,8 +91,8 @@ void print_one(const Entry& entry, const std::string& format) {
   const Table parameters = parameter_table(entry);
   if (format == "csv") return print(parameters.csv());
   const bool design = entry.family == "recovery";
-  print("{} ({})\n  {}\n  source: {}\n", entry.name, design ? "recovery design" : "family " + entry.family,
-        entry.summary, entry.source);
+  print("{} ({})\n  {}\n", entry.name, design ? "recovery design" : "family " + entry.family, entry.summary);
+  if (!entry.source.empty()) print("  source: {}\n", entry.source);
   for (const Trait& trait : kTraits) {
     const bool has = std::find(entry.traits.begin(), entry.traits.end(), trait.name) != entry.traits.end();
     if (has) print("  {}: {}\n", trait.name, trait.meaning);

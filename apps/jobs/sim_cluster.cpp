@@ -259,7 +259,7 @@ class ClusterRun {
     for (const scenario::UserMetric& metric : scenario_.metrics) {
       const auto value = report::evaluate(table, {metric.expression});
       if (!value.ok()) about.notes.push_back(fmt::format("metric {}: {}", metric.name, message_of(value.status())));
-      extras_.metrics.push_back({metric.name, metric.name, "", value.ok() ? value->front() : std::nullopt});
+      extras_.metrics.push_back({metric.name, metric.name, "", value.ok() ? value->front() : std::nullopt, true});
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/common/metric_option.h"
 #include "apps/common/output.h"
 #include "apps/common/sim_workers.h"
 #include "apps/jobs/commands.h"
@@ -106,7 +107,8 @@ class Sweep {
     if (sweep->table_.seeds == 0 || sweep->jobs_ == 0) return invalid("--seeds and --jobs are at least 1");
     SCALAI_ASSIGN_OR_RETURN(sweep->table_.axes, axes_of(arguments, sweep->settings_));
     sweep->table_.metrics = arguments.list("metrics");
-    for (const std::string& metric : arguments.texts("metric")) sweep->settings_.push_back("metrics.set." + metric);
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> own, metric_settings(arguments.texts("metric")));
+    sweep->settings_.insert(sweep->settings_.end(), own.begin(), own.end());
     SCALAI_RETURN_IF_ERROR(check_sweep(sweep->table_.axes, sweep->table_.seeds, kMostRuns));
     return sweep;
   }

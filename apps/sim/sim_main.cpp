@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "apps/common/metric_option.h"
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
 #include "apps/sim/sim_alternatives.h"
@@ -187,7 +188,9 @@ int simulate_command(const Arguments& arguments) {
   if (!common.ok()) return usage_error("sim", message_of(common.status()));
   Options options{*common};
   options.settings = arguments.texts("set");
-  for (const std::string& metric : arguments.texts("metric")) options.settings.push_back("metrics.set." + metric);
+  const auto metrics = metric_settings(arguments.texts("metric"));
+  if (!metrics.ok()) return usage_error("sim", message_of(metrics.status()));
+  options.settings.insert(options.settings.end(), metrics->begin(), metrics->end());
   if (arguments.has("seed")) options.settings.push_back(fmt::format("seed={}", arguments.count("seed")));
   Alternatives all;
   all.seeds = static_cast<size_t>(arguments.count("seeds"));

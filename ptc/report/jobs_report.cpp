@@ -260,7 +260,7 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
   }
   Table table({"", ">", ""});
   for (const Metric& metric : metrics) {
-    if (!metric.value || (metric.name == "too_large" && *metric.value == 0)) continue;
+    if ((!metric.value && !metric.of_user) || (metric.name == "too_large" && *metric.value == 0)) continue;
     const bool in_value =
         metric.unit == "s" || metric.unit == "share" || metric.unit == "jobs" || metric.unit == "count";
     table.row({metric.label, shown(metric), in_value ? "" : metric.unit});
@@ -278,10 +278,16 @@ std::vector<std::string> window_notes(const sched::Workload& workload, const sch
   if (!outcome.window) return {};
   const sched::Window& window = *outcome.window;
   const auto [first, last] = range_of(outcome);
+  // A window of time ends, but the run goes on until its jobs have ended.
+  const std::string end =
+      window.run_on ? ""
+      : outcome.end_s > window.to_s
+          ? fmt::format("; the run ends at {}, with the last of these jobs", format_seconds(outcome.end_s))
+          : "; the run ends with it";
   std::vector<std::string> notes = {
       fmt::format("metrics are of a window: jobs {} to {} by submission ({}), use of the cluster from {} to {}{}",
                   first, last - 1, counted(static_cast<int64_t>(last - first), "job"), format_seconds(window.from_s),
-                  format_seconds(window.to_s), window.run_on ? "" : "; the run ends with it")};
+                  format_seconds(window.to_s), end)};
   const double last_s = workload.jobs.empty() ? 0 : workload.jobs.back().submit_s;
   if (last_s < window.to_s) {
     notes.push_back(

@@ -21,6 +21,7 @@ struct Metric {
   std::string label;            // "JCT, mean"
   std::string unit;             // "s", "GPU-h", "USD", "share", ""; "jobs" and "count" are whole numbers
   std::optional<double> value;  // absent: nothing to measure (no job finished, no deadlines, no prices)
+  bool of_user = false;         // tables show it even if it is absent
 };
 
 // The metrics of a run, of the jobs and the time of Outcome::window if it has one. Quantiles interpolate (`quantile` of ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT / JobRecord::isolated_s. The

@@ -150,7 +150,12 @@ TEST(Report, MetricsOfAWindow) {
   const auto notes = window_notes(example.workload, example.outcome);
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_THAT(notes[0], HasSubstr("jobs 1 to 2 by submission (2 jobs)"));
+  EXPECT_THAT(notes[0], HasSubstr("; the run ends with it"));
   EXPECT_THAT(notes[1], HasSubstr("the cluster empties"));
+  example.outcome.end_s = 9000;  // one of its jobs ran on
+  EXPECT_THAT(window_notes(example.workload, example.outcome)[0],
+              HasSubstr("; the run ends at 2 h 30 min, with the last of these jobs"));
+  example.outcome.end_s = 2300;
   example.workload.jobs.back().submit_s = 2300;
   EXPECT_EQ(window_notes(example.workload, example.outcome).size(), 1u) << "jobs come until it ends";
   example.outcome.window.reset();
@@ -164,6 +169,13 @@ TEST(Report, NothingIsNotZero) {
                            "free_gpu_h", "scattered", "fragmentation"}) {
     EXPECT_EQ(value_of(metrics, name), std::nullopt) << name;
   }
+}
+
+TEST(Report, AMetricOfTheUserIsThereEvenWithoutAValue) {
+  const std::string text =
+      metrics_table({}, {{"late", "late", "", {}, true}, {"avg_ftf", "fairness", "", {}}}, "table");
+  EXPECT_THAT(text, HasSubstr("\nlate  –\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("fairness")));
 }
 
 TEST(Report, SummaryIsDeterministicJson) {

@@ -232,7 +232,7 @@ void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
       any = any || row.values.back().has_value();
     }
     row.ratio = ratio_of(row.values);
-    if (any) comparison.rows.push_back(std::move(row));
+    if (any || k >= known) comparison.rows.push_back(std::move(row));  // one of the user is shown even if nobody has it
   }
 }
 

@@ -178,6 +178,9 @@ TEST(Comparison, MetricsOfTheUserAreCompared) {
   const std::string one =
       compare_summaries({{"a", run("fifo", 0.5)}, {"b", cluster_run("srtf", 3600, 0.5)}}, "csv").value();
   EXPECT_THAT(one, HasSubstr(",late,,0.5,,"));
+  Json none = Json::parse(run("fifo", 0));
+  none["metrics"]["late"] = nullptr;
+  EXPECT_THAT(compare_summaries({{"a", none.dump()}}, "table").value(), ContainsRegex("\nlate +–\n"));
 }
 
 TEST(Comparison, RecoveryDesigns) {

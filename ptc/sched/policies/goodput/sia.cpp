@@ -63,8 +63,8 @@ class Sia final : public Policy {
     if (settings_.model != "fitted" && settings_.model != "oracle") {
       return invalid(fmt::format("sia: model \"{}\" is neither fitted nor oracle", settings_.model));
     }
-    if (settings_.gap < 0 || settings_.limit_s <= 0)
-      return invalid("sia: gap must not be below 0, nor time-limit 0: gap=0.01");
+    if (settings_.gap < 0) return invalid(fmt::format("sia: gap must not be below 0; it is {}", settings_.gap));
+    if (settings_.limit_s <= 0) return invalid("sia: time-limit must be above 0: time-limit=5s");
     if (settings_.interval_s <= 0) return invalid("sia: the interval must be above 0: interval=60s");
     if (settings_.exponent == 0) return invalid("sia: p must not be 0: p=-0.5");
     if (settings_.lambda <= 1)
