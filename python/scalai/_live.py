@@ -69,7 +69,7 @@ class Live:
                  f"--log={self._folder.name}/log", f"--keep={int(keep_s * 1000)}ms", "--refresh=0s",
                  f"--consistency={consistency}"]
         if keep_size is not None:
-            words.append(f"--keep-size={keep_size}")
+            words.append(f"--keep-size={keep_size}B")
         done = subprocess.run(words + ["--optimizer"] * optimizer, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise _RAISED.get(done.returncode, FailedError)(done.stderr.strip())
