@@ -81,7 +81,7 @@ def test_two_readers_and_a_step_that_stays(run_folder):
     with scalai.live(run_folder, keep_s=1, keep_size=1 << 20) as live:
         status = subprocess.run(command("fs", "status", live.folder), capture_output=True, text=True, check=True).stdout
         mount = pathlib.Path("/proc", status.split()[status.split().index("pid") + 1], "cmdline").read_text(encoding="utf-8")
-        assert "--keep-size=1048576" in mount.split("\0")
+        assert "--keep-size=1048576B" in mount.split("\0")
         first = live.newest()
         before = contents(first.checkpoint, first.checkpoint.tensors)
         others = []
