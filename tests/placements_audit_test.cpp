@@ -242,14 +242,14 @@ TEST(PlacementsAuditItself, FindsWhatIsWrong) {
   EXPECT_THAT(changed(&Files::jobs, "finished,8", "finished,9"), HasSubstr("ends at 8, 9 said"));
 }
 
-// From 0 to 4 (and to 8) h1 has one of two GPUs free, h0 none; from 8 to 10 h0 is full and h1 is down.
+// From 0 to 8 h1 has one of two GPUs free, h0 none; then h1 is down, and from 9 to 10 h0 has one.
 TEST(PlacementsAuditItself, CountsFreeGpus) {
   Files files = kRight;
   files.jobs = "job,gpus\na,3\nb,1\n";
   const Free free = free_of(files);
-  EXPECT_EQ(free.gpu_s, 8);
-  EXPECT_EQ(free.scattered_gpu_s, 8);
-  EXPECT_EQ(free.unusable_gpu_s, 4) << "a wants whole hosts, b takes it";
+  EXPECT_EQ(free.gpu_s, 9);
+  EXPECT_EQ(free.scattered_gpu_s, 9);
+  EXPECT_EQ(free.unusable_gpu_s, 4.5) << "a wants whole hosts, b takes it";
 }
 
 class PlacementsAudit : public SchedEndToEnd {

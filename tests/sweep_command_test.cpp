@@ -257,26 +257,6 @@ TEST_F(SchedEndToEnd, NotesOfRunsAreSaidOnce) {
   EXPECT_EQ(times(swept.err, "scalai sweep: note: policy.name=gavel-max-min: policy: "), 1) << swept.err;
 }
 
-TEST_F(SchedEndToEnd, ASweepOverRulesWarns) {
-  write_all(path("hosts.csv"),
-            "scalai-trace,1,hosts,,3600\nrecord,at_s,what,hosts\nhost,0,up,0\nhost,0,up,1\nevent,600,failed,1\n");
-  write_all(path("rate.csv"), "hosts,samples_per_s\n1,1\n2,2\n");
-  write_all(path("costs.csv"), "cost,seconds\nchange,10\n");
-  write_all(path("few.textproto"), R"(schema_version: 1
-name: "few"
-until: "1h"
-cluster { hosts { count: 2 gpus: 1 gpu: "v100-16g" nic: "10Gbps" } }
-availability { file: "hosts.csv" }
-recovery { design: "checkpoint-restart" throughputs: "rate.csv" costs: "costs.csv" set: "batch=8" }
-)");
-  const Outcome run = with_data("sweep " + path("few.textproto") +
-                                " --vary=recovery.set.rules=published,steady --out=" + path("few.csv"));
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("scalai sweep: warning: the runs' rules differ, and what they differ in may be that: "
-                                 "recovery.set.rules=published is published ("));
-  EXPECT_THAT(run.err, HasSubstr(", recovery.set.rules=steady is steady ("));
-}
-
 TEST_F(SchedEndToEnd, SeedsOfAnAlternativeAreOneColumn) {
   const std::string file = scenario();
   const Outcome run =

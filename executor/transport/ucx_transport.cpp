@@ -106,6 +106,7 @@ absl::Status UcxTransport::fetch(HostId peer, std::string_view request, std::spa
   if (request.size() > static_cast<size_t>(internal::kMostRequestBytes)) return invalid("a request of more than 1 MiB");
   const auto fetch = std::make_shared<Fetch>(peer, request, dst);
   const int64_t bytes = fetch->into.bytes();
+  if (deadline <= Deadline::clock::now()) return internal::too_late(peer, 0, bytes);
   if (!state_->enter(bytes, deadline)) {
     state_->leave(0);
     return state_->is_closed() ? internal::closed() : internal::no_room(peer, bytes);

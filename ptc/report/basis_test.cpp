@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "ptc/base/utf8.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/report/testing/example_report.h"
 
 namespace scalai::report {
@@ -84,7 +85,7 @@ TEST(Basis, WhatWasMeasuredIsSaid) {
 // The first GPUs are A100 in the catalogue's spelling; V100 were never calibrated.
 TEST(Basis, ComputedStepsHaveAnInterval) {
   scenario::Scenario scenario = testing::example_scenario();
-  for (cluster::Host& host : scenario.cluster.hosts) host.gpu.name = "a100-40g";
+  for (cluster::Host& host : scenario.cluster.hosts) host.gpu = *cluster::find_gpu_kind("a100-40g");
   control::RunReport report = testing::example_report(scenario);
   report.jobs[0].configurations = {{.since_s = 0, .layout = "dp2"}};
   const Basis known = *line(basis_of(report), "step");
