@@ -69,6 +69,15 @@ int ranks_over(const Axes& axes, Over over) {
   return ranks;
 }
 
+// Number of a rank's group: its coordinates of all other axes.
+int group_of(const Axes& axes, Over over, int rank) {
+  int group = 0;
+  for (const Strided& axis : axes) {
+    if (!over.has(axis.name)) group = group * axis.size + rank / axis.stride % axis.size;
+  }
+  return group;
+}
+
 // Puts together what groups of the same ranks are at worst.
 class Worst {
  public:
@@ -91,13 +100,7 @@ Group counted_group(const Axes& axes, Over over, int world, const HostOf& host_o
   if (ranks == 1) return {};
   std::vector<std::pair<int, int64_t>> members;  // group, host
   members.reserve(static_cast<size_t>(world));
-  for (int rank = 0; rank < world; ++rank) {
-    int others = 0;
-    for (const Strided& axis : axes) {
-      if (!over.has(axis.name)) others = others * axis.size + rank / axis.stride % axis.size;
-    }
-    members.emplace_back(others, host_of(rank));
-  }
+  for (int rank = 0; rank < world; ++rank) members.emplace_back(group_of(axes, over, rank), host_of(rank));
   std::sort(members.begin(), members.end());
   Worst worst(ranks);
   int hosts = 0;
@@ -221,13 +224,7 @@ void add_domain(const cluster::Host& host, int hosts, Hardware& hardware) {
 // The ranks that differ from each other only in these axes, each group in order.
 std::vector<std::vector<int>> members_of(const Axes& axes, Over over, int world) {
   std::vector<std::vector<int>> groups(static_cast<size_t>(world / ranks_over(axes, over)));
-  for (int rank = 0; rank < world; ++rank) {
-    int others = 0;
-    for (const Strided& axis : axes) {
-      if (!over.has(axis.name)) others = others * axis.size + rank / axis.stride % axis.size;
-    }
-    groups[static_cast<size_t>(others)].push_back(rank);
-  }
+  for (int rank = 0; rank < world; ++rank) groups[static_cast<size_t>(group_of(axes, over, rank))].push_back(rank);
   return groups;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
@@ -27,7 +28,7 @@ class Uplinks {
   // uplinks whose next one lies elsewhere; each sends with the cards of `per_host` ranks. Direct: each rank sends to all others alike.
   double share_of_rings(const std::vector<std::vector<int>>& groups, int per_host) const;
   double share_of_direct(const std::vector<std::vector<int>>& groups) const;
-  // Bytes per second of each message, when the ranks of a stage send to those `stride` further on in `world`; 0 = unlimited.
+  // Bytes per second of each message, when these ranks send to those at once; 0 = unlimited.
   double rate_of_messages(const std::vector<std::pair<int, int>>& from_to) const;
 
  private:
