@@ -123,7 +123,48 @@ absl::StatusOr<Tally> chaser() {
   return tally;
 }
 
-// Hosts that come, go with and without notice, and come back; a sample a second and host.
+// Hosts that come, go with and without notice, and come back.
+Availability comes_and_goes(Random& random, int64_t hosts, small::HostsCase& one) {
+  std::vector<FleetEvent> events;
+  Availability availability;
+  for (int64_t h = 0; h < hosts; ++h) {
+    small::HostsCase::Host& host = one.hosts.emplace_back();
+    availability.up.push_back(0);
+    for (int64_t at = random.below(2) * random.below(200); at < one.until_s; at += random.between(1, 200)) {
+      const int64_t to = at + random.between(30, 500), notice = random.below(2) * random.between(1, 29);
+      host.up.emplace_back(at, to);
+      host.notice_s.push_back(static_cast<int>(notice));
+      if (at == 0) availability.up.back() = 1;
+      if (at > 0) events.push_back(host_event(static_cast<double>(at), FleetEvent::Kind::kUp, h));
+      if (notice > 0) {
+        events.push_back(host_event(static_cast<double>(to - notice), FleetEvent::Kind::kNotice, h));
+        events.back().until_s = static_cast<double>(to);
+      }
+      events.push_back(
+          host_event(static_cast<double>(to), notice > 0 ? FleetEvent::Kind::kTaken : FleetEvent::Kind::kFailed, h));
+      at = to;
+    }
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const FleetEvent& a, const FleetEvent& b) { return a.at_s < b.at_s; });
+  availability.events = std::move(events);
+  return availability;
+}
+
+RecoverySetup setup_of(RecoveryDesign design, const small::HostsCase& one, const Availability& availability) {
+  RecoverySetup setup;
+  setup.design = design;
+  setup.availability = &availability;
+  setup.hosts = static_cast<int>(one.hosts.size());
+  setup.until_s = one.until_s;
+  setup.samples_per_step = one.step;
+  setup.costs.detect_s = one.detect_s;
+  setup.checkpoints.every_s = one.checkpoint_s;
+  setup.join_horizon_s = 1e9;
+  return setup;
+}
+
+// A sample a second and host.
 absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
   Tally tally;
   for (int seed = 1; seed <= kMarketCases; ++seed) {
@@ -135,42 +176,42 @@ absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
                          .step = static_cast<int>(random.between(1, 40)),
                          .heeds_notice = design == RecoveryDesign::kReshard};
     if (design == RecoveryDesign::kCheckpointRestart) one.checkpoint_s = static_cast<int>(random.between(10, 100));
-    std::vector<FleetEvent> events;
-    Availability availability;
-    for (int64_t h = 0, hosts = random.between(1, 4); h < hosts; ++h) {
-      small::HostsCase::Host& host = one.hosts.emplace_back();
-      availability.up.push_back(0);
-      for (int64_t at = random.below(2) * random.below(200); at < one.until_s; at += random.between(1, 200)) {
-        const int64_t to = at + random.between(30, 500), notice = random.below(2) * random.between(1, 29);
-        host.up.emplace_back(at, to);
-        host.notice_s.push_back(static_cast<int>(notice));
-        if (at == 0) availability.up.back() = 1;
-        if (at > 0) events.push_back(host_event(static_cast<double>(at), FleetEvent::Kind::kUp, h));
-        if (notice > 0) {
-          events.push_back(host_event(static_cast<double>(to - notice), FleetEvent::Kind::kNotice, h));
-          events.back().until_s = static_cast<double>(to);
-        }
-        events.push_back(
-            host_event(static_cast<double>(to), notice > 0 ? FleetEvent::Kind::kTaken : FleetEvent::Kind::kFailed, h));
-        at = to;
-      }
-    }
-    std::stable_sort(events.begin(), events.end(),
-                     [](const FleetEvent& a, const FleetEvent& b) { return a.at_s < b.at_s; });
-    availability.events = std::move(events);
-    RecoverySetup setup;
-    setup.design = design;
-    setup.availability = &availability;
-    setup.hosts = static_cast<int>(one.hosts.size());
-    setup.until_s = one.until_s;
-    setup.samples_per_s = [](int hosts) { return static_cast<double>(hosts); };
-    setup.samples_per_step = one.step;
+    const int64_t hosts = random.between(1, 4);
+    const Availability availability = comes_and_goes(random, hosts, one);
+    RecoverySetup setup = setup_of(design, one, availability);
+    setup.samples_per_s = [](int count) { return static_cast<double>(count); };
     setup.costs.change_s = [&one](const HostChange&) { return static_cast<double>(one.change_s); };
-    setup.costs.detect_s = one.detect_s;
-    setup.checkpoints.every_s = one.checkpoint_s;
-    setup.join_horizon_s = 1e9;
     SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
     tally.add(small::play_hosts(one), result.samples, 1e-6);
+  }
+  return tally;
+}
+
+// A sample a second and host in whole pipelines. Changes take no whole seconds, so that no step ends as a host comes or goes; each
+// change multiplies a rounding by `slow`, which is near 1 therefore.
+absl::StatusOr<Tally> on_pairs() {
+  Tally tally;
+  for (int seed = 1; seed <= kMarketCases; ++seed) {
+    Random random(static_cast<uint64_t>(seed));
+    small::PairsCase one{.row = {.hosts = {},
+                                 .detect_s = static_cast<int>(random.below(8)),
+                                 .until_s = 1000,
+                                 .step = static_cast<int>(random.between(1, 400)),
+                                 .checkpoint_s = static_cast<int>(random.between(10, 100))},
+                         .stages = static_cast<int>(random.between(1, 5)),
+                         .change_s = random.uniform() * 20,
+                         .fatal_s = random.uniform() * 40,
+                         .slow = 1 + random.uniform() / 4};
+    const int64_t hosts = random.between(1, random.below(2) == 0 ? 8 : 80);
+    const Availability availability = comes_and_goes(random, hosts, one.row);
+    RecoverySetup setup = setup_of(RecoveryDesign::kRedundancy, one.row, availability);
+    setup.stages = one.stages;
+    setup.fallback_slowdown = one.slow;
+    setup.samples_per_s = [&one](int count) { return static_cast<double>(count - count % one.stages); };
+    setup.costs.change_s = [&one](const HostChange&) { return one.change_s; };
+    setup.costs.fatal_s = one.fatal_s;
+    SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
+    tally.add(small::play_pairs(one), result.samples, 1e-6);
   }
   return tally;
 }
@@ -195,6 +236,8 @@ Rows small_markets(const std::string& /*data*/) {
     SCALAI_ASSIGN_OR_RETURN(const Tally hosts, on_hosts(design));
     hosts.rows(kMarketSet, name, fmt::format("samples kept in {} cases", kMarketCases), "samples", 1e-9, rows);
   }
+  SCALAI_ASSIGN_OR_RETURN(const Tally pairs, on_pairs());
+  pairs.rows(kMarketSet, "redundancy", fmt::format("samples kept in {} cases", kMarketCases), "samples", 1e-9, rows);
   return rows;
 }
 

@@ -73,9 +73,15 @@ class Steady {
     ledger_.set_live(ledger_.live() - 1);
     ledger_.host_lost();
     usable_[host] = leaving_[host] = 0;
-    if (!member) return;
+    if (!member || replaced(event.host)) return;
     gone_.push_back(event.host);
     ++*lost;
+  }
+
+  // Redundancy: a host that was lost and is back waits, as another computes in its place.
+  bool replaced(int host) const {
+    const size_t place = static_cast<size_t>(std::find(members_.begin(), members_.end(), host) - members_.begin());
+    return place < dead_.size() && dead_[place] != 0;
   }
 
   bool selectable(int host) const {
@@ -151,9 +157,9 @@ class Steady {
       if (place >= grid()) continue;  // it waited outside the pipelines
       const size_t stages = static_cast<size_t>(setup_.stages);
       const size_t before = place % stages == 0 ? place + stages - 1 : place - 1;
-      fatal = fatal || doubled_[place] != 0 || doubled_[before] != 0 || !usable(members_[before]);
-      doubled_[before] = 1;
       dead_[place] = 1;
+      fatal = fatal || doubled_[place] != 0 || doubled_[before] != 0 || dead_[before] != 0;
+      doubled_[before] = 1;
     }
     const bool in_grid = std::find(dead_.begin(), dead_.end(), 1) != dead_.end();
     gone_.clear();
@@ -164,8 +170,8 @@ class Steady {
       return change(to, {.from = used(), .to = to, .lost = 1}, setup_.costs.detect_s, setup_.costs.fatal_s);
     }
     if (paused()) return change(target(), {.from = used(), .to = target(), .lost = 1}, setup_.costs.detect_s);
-    ledger_.set_used(
-        static_cast<int>(std::count_if(members_.begin(), members_.end(), [this](int h) { return usable(h); })));
+    ledger_.set_used(static_cast<int>(
+        std::count_if(members_.begin(), members_.end(), [this](int h) { return usable(h) && !replaced(h); })));
     if (!in_grid) return;
     ledger_.set_rate(grid_rate_ / setup_.fallback_slowdown);
     plan_rebalance();
@@ -228,8 +234,9 @@ class Steady {
     if (hosts == 0 || !problem_.ok()) return ledger_.stop();
     const std::optional<double> cost = fixed_s ? fixed_s : cost_s(what);
     if (!cost) return;
-    ledger_.pause(detect_s + *cost);
-    action_s_ = ledger_.now_s() + detect_s + *cost;
+    const double pause_s = detect_s + *cost;
+    ledger_.pause(pause_s);
+    action_s_ = ledger_.now_s() + pause_s;  // not before the pause ends, by a rounding
   }
 
   // Keeps who is there, then takes the lowest numbers.

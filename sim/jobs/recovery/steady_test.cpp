@@ -113,6 +113,16 @@ TEST(Steady, HostsJoinWhenThatPays) {
   EXPECT_NEAR(run(setup).samples, 120 + 3 * 20, 1e-9);
 }
 
+// As floating-point numbers (30.1 + 2.3) + 20 is less than 30.1 + (2.3 + 20).
+TEST(Steady, AHostThatCameInAPauseJoinsAtItsEnd) {
+  Availability trace;
+  trace.up = {1, 1, 0};
+  trace.events = {host_event(30.1, Kind::kFailed, {1}), host_event(40, Kind::kUp, {2})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 3, 100);
+  setup.costs.detect_s = 2.3;
+  EXPECT_NEAR(run(setup).samples, 60 + 2 * (100 - 52.4 - 20), 1e-9);
+}
+
 TEST(Steady, ASecondLossStartsThePauseAnew) {
   Availability trace;
   trace.events = {host_event(50, Kind::kFailed, {3}), host_event(60, Kind::kFailed, {2})};
@@ -150,6 +160,19 @@ TEST(Steady, RedundancyIsFatalWhenTheFallbackIsGoneToo) {
   EXPECT_EQ(run(setup).fatal, 1);
   trace.events = {host_event(10.5, Kind::kFailed, {0})};
   EXPECT_EQ(run(setup).fatal, 0);
+}
+
+// Host 1 is back while host 0 still works for it: without its state it only waits, and its loss is none. That of host 2,
+// for which it stood in, is fatal.
+TEST(Steady, AHostThatIsBackWaits) {
+  Availability trace;
+  trace.events = {host_event(10.5, Kind::kFailed, {1}), host_event(10.6, Kind::kUp, {1}),
+                  host_event(10.7, Kind::kFailed, {1})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kRedundancy, trace, 6, 100);
+  setup.stages = 3;
+  EXPECT_EQ(run(setup).fatal, 0);
+  trace.events[2] = host_event(10.7, Kind::kFailed, {2});
+  EXPECT_EQ(run(setup).fatal, 1);
 }
 
 TEST(Steady, SpareSwapByHand) {

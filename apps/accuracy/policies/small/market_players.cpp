@@ -179,4 +179,97 @@ int play_hosts(const HostsCase& one) {
   return samples;
 }
 
+namespace {
+
+std::vector<uint8_t> hosts_up(const HostsCase& one, int now) {
+  std::vector<uint8_t> up(one.hosts.size(), 0);
+  for (size_t h = 0; h < up.size(); ++h) {
+    for (const auto& [from, to] : one.hosts[h].up) up[h] = up[h] != 0 || (from <= now && now < to) ? 1 : 0;
+  }
+  return up;
+}
+
+// The pipelines of one job, host by host; the places after the last whole one are of hosts that wait.
+struct Pipelines {
+  const PairsCase& one;
+  std::vector<size_t> host = {};
+  std::vector<uint8_t> dead = {};  // by place in a pipeline: the place before works for it
+  bool due = false;                // formed anew at the end of the step
+  double pause_end = 0;
+
+  size_t whole(size_t hosts) const { return hosts - hosts % static_cast<size_t>(one.stages); }
+  size_t lost() const { return static_cast<size_t>(std::count(dead.begin(), dead.end(), 1)); }
+  bool works_for_nobody(size_t place) const {
+    const size_t stages = static_cast<size_t>(one.stages), first = place - place % stages;
+    return dead[place] != 0 && dead[first + (place - first + stages - 1) % stages] != 0;
+  }
+  void form(const std::vector<uint8_t>& up, double pause_until) {
+    std::erase_if(host, [&up](size_t h) { return up[h] == 0; });
+    for (size_t h = 0; h < up.size(); ++h) {
+      if (up[h] != 0 && std::find(host.begin(), host.end(), h) == host.end()) host.push_back(h);
+    }
+    if (whole(host.size()) == 0) host.clear();
+    dead.assign(whole(host.size()), 0);
+    due = false;
+    pause_end = host.empty() ? 0 : pause_until;
+  }
+  bool more(const std::vector<uint8_t>& up) const {
+    return lost() == 0 && whole(static_cast<size_t>(std::count(up.begin(), up.end(), 1))) > dead.size();
+  }
+};
+
+}  // namespace
+
+double play_pairs(const PairsCase& one) {
+  Pipelines row{.one = one};
+  std::vector<uint8_t> was(one.row.hosts.size(), 0);
+  double samples = 0, saved = 0, trained_s = 0;
+  for (int now = 0; now < one.row.until_s; ++now) {
+    const std::vector<uint8_t> up = hosts_up(one.row, now);
+    bool lost = false, fatal = false;
+    for (size_t place = 0; place < row.host.size(); ++place) {
+      const bool working = place < row.dead.size() && row.dead[place] == 0;
+      if (was[row.host[place]] == 0 || up[row.host[place]] != 0) continue;
+      lost = lost || working || place >= row.dead.size();
+      if (working) row.dead[place] = 1;
+    }
+    was = up;
+    for (size_t place = 0; place < row.dead.size(); ++place) fatal = fatal || row.works_for_nobody(place);
+    if (fatal) {
+      samples = saved;
+      trained_s = 0;
+      row.form(up, now + one.row.detect_s + one.fatal_s);
+    } else if (lost && row.pause_end > now) {
+      row.form(up, now + one.row.detect_s + one.change_s);
+    } else if (row.pause_end <= now && row.more(up)) {
+      row.form(up, now + one.change_s);
+    }
+    const double alive = static_cast<double>(row.dead.size() - row.lost());
+    const double wait = static_cast<double>(std::count(up.begin(), up.end(), 1)) - alive;
+    const double pairs = static_cast<double>(row.lost());
+    row.due = row.due || (pairs > 0 && (wait >= pairs || 2 * pairs > 0.05 * alive));
+    for (double at = now; at < now + 1 && !row.host.empty();) {
+      if (row.pause_end > at) {
+        at = std::min<double>(row.pause_end, now + 1);
+        if (row.pause_end <= at && at < now + 1 && row.more(up)) row.form(up, at + one.change_s);
+        continue;
+      }
+      const double rate = static_cast<double>(row.dead.size()) / (row.lost() > 0 ? one.slow : 1);
+      const double steps = samples / one.row.step, step_s = one.row.step / rate;
+      const double left_s = std::max(0.0, std::ceil(steps - 1e-9) - steps) * step_s;
+      if (row.due && left_s < 1e-9) {
+        row.form(up, at + one.change_s);
+        continue;
+      }
+      const double save_s = one.row.checkpoint_s - trained_s;
+      const double part_s = std::min({now + 1 - at, save_s, row.due ? left_s : save_s});
+      samples += rate * part_s;
+      trained_s = part_s == save_s ? 0 : trained_s + part_s;
+      if (part_s == save_s) saved = samples;
+      at = part_s == now + 1 - at ? now + 1 : at + part_s;
+    }
+  }
+  return samples;
+}
+
 }  // namespace scalai::sched::small

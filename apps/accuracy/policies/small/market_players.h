@@ -75,4 +75,18 @@ struct HostsCase {
 // meanwhile starts the pause again, hosts that come wait for its end.
 int play_hosts(const HostsCase& one);
 
+// One job on pipelines in which each host stands in for the next one (Bamboo, NSDI'23). A sample a second and host in a
+// whole pipeline; the other hosts wait.
+struct PairsCase {
+  HostsCase row;  // hosts, detect_s, until_s, step, checkpoint_s
+  int stages = 1;
+  double change_s = 0, fatal_s = 0;
+  double slow = 1;  // all take so many times as long while a host works for two
+};
+// Samples kept at the end. A host's loss costs nothing but the slower pace; from when 5 % of the hosts at work are of such a
+// pair, or as many wait as are lost, the pipelines are formed anew when the step ends. A host that comes back waits like a
+// new one. A lost host whose stand-in is lost too: all go back to the last checkpoint. Hosts that make one pipeline more join at
+// once; a loss while it stands still for a change begins that anew.
+double play_pairs(const PairsCase& one);
+
 }  // namespace scalai::sched::small

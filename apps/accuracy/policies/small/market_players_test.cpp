@@ -53,5 +53,29 @@ TEST(MarketPlayers, HostsByHand) {
   EXPECT_EQ(play_hosts(one), 140 + 110);
 }
 
+// Three pipelines of two. At 10 host 1 goes, in the middle of a step: the rest of it, three samples, takes 1 s at half the
+// pace; then 20 s for the change to two pipelines, and the fifth host waits. At 65 both hosts of a pipeline go: back to the
+// checkpoint at 60, and 35 s to start again.
+TEST(MarketPlayers, PairsByHand) {
+  const HostsCase::Host stays{.up = {{0, 1000}}, .notice_s = {0}};
+  PairsCase one{.row = {.hosts = std::vector<HostsCase::Host>(6, stays),
+                        .detect_s = 5,
+                        .until_s = 40,
+                        .step = 63,
+                        .checkpoint_s = 1000},
+                .stages = 2,
+                .change_s = 20,
+                .fatal_s = 30,
+                .slow = 2};
+  one.row.hosts[1].up[0].second = 30;  // 60 samples up to then
+  EXPECT_DOUBLE_EQ(play_pairs(one), 63);
+  one.row.until_s = 60;
+  EXPECT_DOUBLE_EQ(play_pairs(one), 63 + 4 * 9);
+  one.row.checkpoint_s = 20;  // at 60: ten seconds with six hosts, one with three, nine with four
+  one.row.until_s = 110;
+  one.row.hosts[3].up[0].second = one.row.hosts[4].up[0].second = 65;  // the second pipeline of 0, 2, 3, 4 and 5
+  EXPECT_DOUBLE_EQ(play_pairs(one), 63 + 4 * 9 + 2 * 10);
+}
+
 }  // namespace
 }  // namespace scalai::sched::small
