@@ -145,6 +145,12 @@ TEST_F(Snapshots, OfSharesWithoutRounds) {
   same_after_kills("--set=policy.name=gavel-max-min --set=policy.set.ideal=true", 0.2, false);
 }
 
+TEST_F(Snapshots, OfSearchesAndIntegerPrograms) {
+  same_after_kills("--set=policy.name=pollux --set=policy.set.population=20 --set=policy.set.generations=20", 0.6,
+                   false);
+  same_after_kills("--set=policy.name=sia --set=policy.set.model=oracle", 0.6, false);
+}
+
 TEST_F(Snapshots, AreOfOneRun) {
   scenario();
   const std::string file = path("snapshot"), lp = "--set=policy.name=gavel-max-min";

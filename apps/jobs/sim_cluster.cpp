@@ -83,7 +83,9 @@ class ClusterRun {
     const std::string about = fmt::format("{} {}", kVersion, scenario_.digest);
     const std::string what = goes_on ? "--resume" : "--snapshot";
     const std::string kept =
-        "a snapshot has the decisions of policy programs, and the shares of gavel-* policies that are linear programs";
+        "a snapshot has the decisions of policy programs, the shares of gavel-* policies that are linear programs, and "
+        "what pollux "
+        "and sia found";
     if (scenario_.recovery) return invalid(fmt::format("{}: a recovery design is one short run; {}", what, kept));
     sched::Policy* policy = policy_.get();
     if (!policy->keep_answers(nullptr)) {

@@ -16,8 +16,13 @@ class Random {
   int64_t between(int64_t lo, int64_t hi);  // uniform in [lo, hi], both ends included; CHECK: lo <= hi
   double uniform();                         // uniform in [0, 1), 53 bits
 
+  // Where the stream stands; another object that is set to it gives the same numbers from there.
+  using State = std::array<uint64_t, 4>;
+  const State& state() const { return state_; }
+  void set(const State& state) { state_ = state; }
+
  private:
-  std::array<uint64_t, 4> state_;
+  State state_;
 };
 
 }  // namespace scalai

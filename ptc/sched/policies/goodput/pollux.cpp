@@ -7,7 +7,9 @@
 #include <map>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/answer_log.h"
 #include "ptc/sched/policies/goodput/beliefs.h"
+#include "ptc/sched/policies/goodput/kept_answers.h"
 
 namespace scalai::sched {
 namespace {
@@ -49,9 +51,14 @@ class Pollux final : public Policy {
     if (!due) return decision;
     last_tick_ = ticks;
     beliefs_.observe(view);
-    const bool hope = optimise(view, &decision);
+    SCALAI_ASSIGN_OR_RETURN(const bool hope, optimise(view, &decision));
     if (!hope) decision.wake_at_s = kNever;
     return decision;
+  }
+
+  bool keep_answers(AnswerLog* log) override {
+    log_ = log;
+    return true;
   }
 
   std::string remarks() const override {
@@ -61,7 +68,7 @@ class Pollux final : public Policy {
 
  private:
   // False: nobody has or can use GPUs, so that waking up again is of no use.
-  bool optimise(const View& view, Decision* decision) {
+  absl::StatusOr<bool> optimise(const View& view, Decision* decision) {
     std::vector<JobId> jobs(view.active().begin(), view.active().end());
     std::map<JobId, Progress> progress;
     for (const JobId id : jobs) progress.emplace(id, view.progress(id));
@@ -73,14 +80,21 @@ class Pollux final : public Policy {
     if (std::all_of(problem.capacity.begin(), problem.capacity.end(), [](int gpus) { return gpus == 0; })) {
       return false;
     }
-    const std::vector<Genes> start = adapted(jobs, problem);
-    FoundAllocation found = search_allocation(problem, start, settings_.search, random_);
+    SCALAI_ASSIGN_OR_RETURN(FoundAllocation found, search(jobs, problem));
     ++searches_;
     means_ += found.means[found.best];
     const bool hope = grant(view, jobs, problem, found.front[found.best], decision);
     front_ = std::move(found.front);
     front_jobs_ = std::move(jobs);
     return hope;
+  }
+
+  absl::StatusOr<FoundAllocation> search(const std::vector<JobId>& jobs, const AllocationProblem& problem) {
+    const auto compute = [&] { return search_allocation(problem, adapted(jobs, problem), settings_.search, random_); };
+    if (log_ == nullptr) return compute();
+    SCALAI_ASSIGN_OR_RETURN(const std::string bytes,
+                            log_->answer(digest_of(problem, random_), [&] { return bytes_of(compute(), random_); }));
+    return allocation_of(bytes, problem.base.size(), &random_);
   }
 
   AllocationProblem problem_of(const View& view, const std::vector<JobId>& jobs,
@@ -189,6 +203,7 @@ class Pollux final : public Policy {
   PolluxSettings settings_;
   Beliefs beliefs_;
   Random random_;
+  AnswerLog* log_ = nullptr;
   std::vector<Genes> front_;  // of the last search
   std::vector<JobId> front_jobs_;
   double last_tick_ = -1;

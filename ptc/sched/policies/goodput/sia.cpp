@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/answer_log.h"
 #include "ptc/sched/policies/goodput/beliefs.h"
+#include "ptc/sched/policies/goodput/kept_answers.h"
 #include "ptc/sched/policies/goodput/packing.h"
 #include "ptc/sched/policies/shares/program.h"
 
@@ -85,6 +87,11 @@ class Sia final : public Policy {
     return decision;
   }
 
+  bool keep_answers(AnswerLog* log) override {
+    log_ = log;
+    return true;
+  }
+
   std::string remarks() const override {
     std::string text =
         fmt::format("sia: {} integer programs, {} columns in the largest, at most {:.2g} % from the optimum", programs_,
@@ -118,19 +125,31 @@ class Sia final : public Policy {
     }
     ++programs_;
     most_columns_ = std::max(most_columns_, columns);
-    auto solution = solve_sia(jobs, gpus, settings_);
-    if (absl::IsInvalidArgument(solution.status())) {  // hosts are gone: nobody may insist on what it has
-      for (SiaJob& job : jobs) job.locked = -1;
-      solution = solve_sia(jobs, gpus, settings_);
-    }
-    SCALAI_RETURN_IF_ERROR(solution.status());
-    largest_gap_ = std::max(largest_gap_, solution->gap);
-    cut_short_ += solution->found && solution->gap > settings_.gap * (1 + 1e-6) ? 1 : 0;
-    without_ += solution->found ? 0 : 1;
+    SCALAI_ASSIGN_OR_RETURN(const SiaSolution solution, solve(jobs, gpus));
+    largest_gap_ = std::max(largest_gap_, solution.gap);
+    cut_short_ += solution.found && solution.gap > settings_.gap * (1 + 1e-6) ? 1 : 0;
+    without_ += solution.found ? 0 : 1;
     for (size_t type = 0; type < gpus.size(); ++type) {
-      grant(view, jobs, solution->chosen, GpuType(static_cast<int64_t>(type)), capacity, decision);
+      grant(view, jobs, solution.chosen, GpuType(static_cast<int64_t>(type)), capacity, decision);
     }
     return hope;
+  }
+
+  absl::StatusOr<SiaSolution> solve(const std::vector<SiaJob>& jobs, const std::vector<int>& gpus) const {
+    const auto compute = [&]() -> absl::StatusOr<SiaSolution> {
+      auto solution = solve_sia(jobs, gpus, settings_);
+      if (!absl::IsInvalidArgument(solution.status())) return solution;
+      std::vector<SiaJob> free = jobs;  // hosts are gone: nobody may insist on what it has
+      for (SiaJob& job : free) job.locked = -1;
+      return solve_sia(free, gpus, settings_);
+    };
+    if (log_ == nullptr) return compute();
+    SCALAI_ASSIGN_OR_RETURN(const std::string bytes,
+                            log_->answer(digest_of(jobs, gpus), [&]() -> absl::StatusOr<std::string> {
+                              SCALAI_ASSIGN_OR_RETURN(const SiaSolution solution, compute());
+                              return bytes_of(solution);
+                            }));
+    return solution_of(bytes, jobs);
   }
 
   SiaJob choices_of(const View& view, JobId id, const std::vector<SiaConfiguration>& all,
@@ -219,6 +238,7 @@ class Sia final : public Policy {
 
   SiaSettings settings_;
   Beliefs beliefs_;
+  AnswerLog* log_ = nullptr;
   double last_tick_ = -1;
   int64_t programs_ = 0;
   size_t most_columns_ = 0;

@@ -1,80 +1,45 @@
 #include "ptc/sched/policies/shares/kept_shares.h"
 
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
+#include "ptc/sched/answer_bytes.h"
 
 namespace scalai::sched {
-namespace {
-
-void put(int64_t value, std::string* bytes) {
-  for (int k = 0; k < 8; ++k) *bytes += static_cast<char>(static_cast<uint64_t>(value) >> (8 * k) & 0xff);
-}
-void put(double value, std::string* bytes) { put(std::bit_cast<int64_t>(value), bytes); }
-
-// Numbers of 8 bytes; 0 and a mark once there are no more.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  int64_t whole() {
-    good_ = good_ && bytes_.size() >= 8;
-    if (!good_) return 0;
-    uint64_t value = 0;
-    for (size_t k = 0; k < 8; ++k) value |= uint64_t{static_cast<uint8_t>(bytes_[k])} << (8 * k);
-    bytes_.remove_prefix(8);
-    return static_cast<int64_t>(value);
-  }
-  double number() { return std::bit_cast<double>(whole()); }
-  // A number of things of at least 8 bytes each.
-  size_t count() {
-    const int64_t value = whole();
-    good_ = good_ && value >= 0 && value <= static_cast<int64_t>(bytes_.size() / 8);
-    return good_ ? static_cast<size_t>(value) : 0;
-  }
-  bool done() const { return good_ && bytes_.empty(); }
-
- private:
-  std::string_view bytes_;
-  bool good_ = true;
-};
-
-}  // namespace
 
 std::string bytes_of(const Shares& shares) {
-  std::string bytes;
-  put(std::ssize(shares.alone), &bytes);
+  AnswerWriter answer;
+  answer.add_size(shares.alone.size());
   for (const std::vector<double>& row : shares.alone) {
-    put(std::ssize(row), &bytes);
-    for (const double value : row) put(value, &bytes);
+    answer.add_size(row.size());
+    for (const double value : row) answer.add_double(value);
   }
-  put(std::ssize(shares.paired), &bytes);
-  for (const double value : shares.paired) put(value, &bytes);
-  put(shares.objective, &bytes);
-  for (const int64_t value : {shares.effort.programs, shares.effort.pivots, shares.effort.retries}) put(value, &bytes);
-  put(std::ssize(shares.dropped), &bytes);
-  for (const JobId job : shares.dropped) put(int64_t{job.value}, &bytes);
-  return bytes;
+  answer.add_size(shares.paired.size());
+  for (const double value : shares.paired) answer.add_double(value);
+  answer.add_double(shares.objective);
+  for (const int64_t value : {shares.effort.programs, shares.effort.pivots, shares.effort.retries}) answer.add(value);
+  answer.add_size(shares.dropped.size());
+  for (const JobId job : shares.dropped) answer.add(int64_t{job.value});
+  return answer.take();
 }
 
 absl::StatusOr<Shares> shares_of(std::string_view bytes) {
-  Reader reader(bytes);
+  AnswerReader answer(bytes);
   Shares shares;
-  shares.alone.resize(reader.count());
+  shares.alone.resize(answer.size());
   for (std::vector<double>& row : shares.alone) {
-    row.resize(reader.count());
-    for (double& value : row) value = reader.number();
+    row.resize(answer.size());
+    for (double& value : row) value = answer.real();
   }
-  shares.paired.resize(reader.count());
-  for (double& value : shares.paired) value = reader.number();
-  shares.objective = reader.number();
+  shares.paired.resize(answer.size());
+  for (double& value : shares.paired) value = answer.real();
+  shares.objective = answer.real();
   for (int64_t* value : {&shares.effort.programs, &shares.effort.pivots, &shares.effort.retries})
-    *value = reader.whole();
-  shares.dropped.resize(reader.count());
-  for (JobId& job : shares.dropped) job = JobId(reader.whole());
-  if (!reader.done()) return invalid("the snapshot's answer is no shares");
+    *value = answer.number();
+  shares.dropped.resize(answer.size());
+  for (JobId& job : shares.dropped) job = JobId(answer.number());
+  if (!answer.done()) return invalid("the snapshot's answer is no shares");
   return shares;
 }
 
