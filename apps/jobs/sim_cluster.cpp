@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "apps/common/output.h"
@@ -171,10 +172,11 @@ class ClusterRun {
                        .options = scenario_.options};
     report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
     report::Entities entities = make_entities();
-    follow(setup.watcher, options_.out.empty() ? nullptr : &trace, entities);
+    const bool traces = !options_.out.empty() || measures("placements");
+    follow(setup.watcher, traces ? &trace : nullptr, entities);
     setup.watcher.ended = [&](double now_s, const sched::Job& job, const sched::JobRecord& record) {
       entities.placed(now_s, record.job, {}, sched::JobId());
-      if (!options_.out.empty()) trace.ended(now_s, record.job);
+      if (traces) trace.ended(now_s, record.job);
       jobs_.line(report::jobs_csv_line(job, record, more_cells(record.job)));
       partial.jobs[static_cast<size_t>(record.job.value)] = record;
       partial.end_s = std::max(partial.end_s, record.finish_s < sched::kNever ? record.finish_s : 0);
@@ -186,11 +188,13 @@ class ClusterRun {
     const auto outcome = sched::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
     for (std::string& note : report::window_notes(scenario_.workload, *outcome)) about.notes.push_back(std::move(note));
-    if (outcome->use_every > 1 && !options_.out.empty())
+    if (outcome->use_every > 1 && (!options_.out.empty() || measures("utilization")))
       about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
     extras_.virtual_clusters = entities.rows(*outcome);
-    compute_metrics(about, *outcome);
-    if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
+    const std::string drawn = traces ? trace.finish(*outcome) : "";
+    compute_metrics(about, *outcome, trace);
+    if (const absl::Status written = write_jobs(about, *outcome, trace, drawn); !written.ok())
+      return report_error(written);
     std::vector<report::Metric> metrics = report::metrics_of(scenario_.workload, *outcome);
     metrics.insert(metrics.end(), extras_.metrics.begin(), extras_.metrics.end());
     return finish(about, metrics, summary_of(about, *outcome), outcome->policy_remarks);
@@ -224,7 +228,8 @@ class ClusterRun {
     watcher.training = [trace](double now_s, sched::JobId job) { trace->training(now_s, job); };
   }
 
-  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome, report::JobsTrace& trace) {
+  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome,
+                          const report::JobsTrace& trace, const std::string& drawn) {
     if (options_.out.empty()) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.close());
     const sched::Workload& workload = scenario_.workload;
@@ -233,7 +238,7 @@ class ClusterRun {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("ftf_cdf.csv"), report::ftf_cdf_csv(workload, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("costs.csv"),
                                       report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
-    SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), trace.finish(outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), drawn));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
     SCALAI_RETURN_IF_ERROR(
         write_file(path_of("hosts.csv"), report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
@@ -249,17 +254,38 @@ class ClusterRun {
     return report::summary_json(about, scenario_.workload, scenario_.fleet, outcome, "", extras);
   }
 
-  // Metrics of the user, over the jobs that count. One that cannot be computed of these has no value, and a note says why.
-  void compute_metrics(report::ReportHead& about, const sched::Outcome& outcome) {
-    report::QueryTable table = scenario::metrics_table_of(scenario_);
-    if (scenario_.metrics.empty()) return;
+  bool measures(std::string_view table) const {
+    return std::any_of(scenario_.metrics.begin(), scenario_.metrics.end(),
+                       [&](const scenario::UserMetric& metric) { return metric.table == table; });
+  }
+
+  // With the rows of the file of this name; of jobs, those that count.
+  report::QueryTable table_of(const std::string& name, const sched::Outcome& outcome,
+                              const report::JobsTrace& trace) const {
+    report::QueryTable table = scenario::metric_table_of(scenario_, name);
+    if (name == "utilization") scenario::add_rows(report::utilization_csv(outcome), &table);
+    if (name == "placements") scenario::add_rows(trace.placements_csv(), &table);
+    if (name == "hosts")
+      scenario::add_rows(report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s), &table);
+    if (name == "entities") scenario::add_rows(report::entities_csv(extras_.virtual_clusters), &table);
+    if (name == "costs")
+      scenario::add_rows(report::costs_csv(scenario_.workload, scenario_.fleet, scenario_.availability, outcome),
+                         &table);
+    if (name != "jobs") return table;
     for (const sched::JobRecord& record : outcome.jobs) {
       if (outcome.window && !outcome.window->holds(record.job)) continue;
       const sched::Job& job = scenario_.workload.jobs[static_cast<size_t>(record.job.value)];
       table.rows.push_back(report::job_cells(job, record, more_cells(record.job)));
     }
+    return table;
+  }
+
+  // Metrics of the user. One that cannot be computed of this run has no value, and a note says why.
+  void compute_metrics(report::ReportHead& about, const sched::Outcome& outcome, const report::JobsTrace& trace) {
+    std::map<std::string, report::QueryTable> tables;
     for (const scenario::UserMetric& metric : scenario_.metrics) {
-      const auto value = report::evaluate(table, {metric.expression});
+      if (tables.count(metric.table) == 0) tables.emplace(metric.table, table_of(metric.table, outcome, trace));
+      const auto value = report::evaluate(tables.at(metric.table), {metric.expression});
       if (!value.ok()) about.notes.push_back(fmt::format("metric {}: {}", metric.name, message_of(value.status())));
       extras_.metrics.push_back({metric.name, metric.name, "", value.ok() ? value->front() : std::nullopt, true});
     }

@@ -271,10 +271,11 @@ Strategies:
        texts_option(
            "metric", "NAME=EXPR",
            "A metric of your own for scenarios of many jobs: an SQL expression over the columns of jobs.csv, as "
-           "in \"slow=mean(ftf > 1)\"; short for --set=metrics.set.NAME=EXPR."),
+           "in \"slow=mean(ftf > 1)\", or with FROM utilization or another CSV file of the report at its end; short "
+           "for --set=metrics.set.NAME=EXPR."),
        text_option("snapshot", "FILE",
-                   "Of many jobs: keeps what costs time (decisions of policy programs, shares by linear programs) in a "
-                   "new file, as the run goes on."),
+                   "Of many jobs: keeps what costs time (decisions of policy programs, shares by linear programs, "
+                   "what pollux and sia found) in a new file, as the run goes on."),
        text_option("resume", "FILE",
                    "Goes on with such a file after the run was killed: the same report, without asking again."),
        count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N."),

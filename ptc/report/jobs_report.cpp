@@ -335,12 +335,16 @@ std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
 }
 
 std::string utilization_csv(const sched::Outcome& outcome) {
-  std::string csv = "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus\n";
-  for (const sched::UseSample& use : outcome.use) {
+  std::string csv =
+      "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus,for_s\n";
+  for (size_t k = 0; k < outcome.use.size(); ++k) {
+    const sched::UseSample& use = outcome.use[k];
+    const double to_s = k + 1 < outcome.use.size() ? outcome.use[k + 1].at_s : outcome.end_s;
     const auto gpus = [&](int count) { return whole_gpus(count, outcome.per_gpu); };
     const std::string free = use.free < 0 ? "," : fmt::format("{},{}", gpus(use.free), gpus(use.scattered));
-    csv += fmt::format("{},{},{},{},{},{},{}\n", shortest(use.at_s), gpus(use.up), gpus(use.training),
-                       gpus(use.changing), use.running_jobs, use.waiting_jobs, free);
+    csv += fmt::format("{},{},{},{},{},{},{},{}\n", shortest(use.at_s), gpus(use.up), gpus(use.training),
+                       gpus(use.changing), use.running_jobs, use.waiting_jobs, free,
+                       shortest(std::max(to_s - use.at_s, 0.0)));
   }
   return csv;
 }

@@ -227,8 +227,8 @@ TEST(Report, DistributionsEndAtOne) {
   EXPECT_EQ(jct_cdf_csv(example.workload, example.outcome), "jct_s,share\n1000,0.5\n2200,1\n");
   EXPECT_EQ(ftf_cdf_csv(example.workload, example.outcome), "ftf,share\n2,0.5\n2,1\n");
   EXPECT_EQ(utilization_csv(example.outcome),
-            "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus\n"
-            "0,4,2,0,1,0,2,1\n1000,4,0,2,1,1,,\n");
+            "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus,for_s\n"
+            "0,4,2,0,1,0,2,1,1000\n1000,4,0,2,1,1,,,1300\n");
 }
 
 TEST(Report, LongDistributionsAreThinned) {

@@ -232,7 +232,7 @@ class Query {
  private:
   static absl::Status each_row() {
     return invalid(
-        "it gives a number for each job, not one for the run\nhint: wrap it in mean(…), sum(…), max(…), "
+        "it gives a number for each row, not one for the run\nhint: wrap it in mean(…), sum(…), max(…), "
         "median(…) or percentile(…, 99)");
   }
 

@@ -71,7 +71,7 @@ TEST(Query, ProblemsSayWhereAndWhat) {
   EXPECT_THAT(problem("mean(jct_s"), HasSubstr("syntax error"));
   EXPECT_THAT(problem(""), HasSubstr("syntax error"));
   EXPECT_THAT(problem("percentile(jct_s)"), HasSubstr("wrong number of arguments"));
-  EXPECT_THAT(problem("jct_s / 2"), HasSubstr("a number for each job"));
+  EXPECT_THAT(problem("jct_s / 2"), HasSubstr("a number for each row"));
   EXPECT_THAT(problem("mean(jct_s), max(jct_s)"), HasSubstr("row value"));
   const auto wrong = [](const std::string& text) { return message_of(evaluate(kTable, {text}).status()); };
   EXPECT_THAT(wrong("max(job)"), HasSubstr("it gives the text \"it's\", no number"));

@@ -46,9 +46,10 @@ struct ChangesChoice {
   double checkpoint_every_s = 0;  // with `strategy`: seconds of training
 };
 
-// A number of the user, over the columns of jobs.csv (ptc/report/query).
+// A number of the user (ptc/report/query), over the columns of jobs.csv or another file of the report.
 struct UserMetric {
   std::string name, expression;
+  std::string table = "jobs";
 };
 
 // Sources of the numbers of a recovery design, for reports.
@@ -115,8 +116,11 @@ absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::
 // loading.
 // Columns of jobs.csv that only some scenarios have.
 std::vector<std::string> more_columns(const ClusterScenario& scenario);
-// The table that metrics of the user are of, without rows.
-report::QueryTable metrics_table_of(const ClusterScenario& scenario);
+// Tables that metrics of the user may be of: CSV files of the report, without ".csv"; first the one they are of by default.
+std::vector<std::string> metric_tables();
+// One of these, without rows; and the rows of the file's text, without its header.
+report::QueryTable metric_table_of(const ClusterScenario& scenario, const std::string& name);
+void add_rows(std::string_view csv, report::QueryTable* table);
 // By job: its estimated over its true work.
 std::vector<double> estimate_factors_of(const ClusterScenario& scenario);
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario);

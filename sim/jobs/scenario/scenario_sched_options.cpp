@@ -281,39 +281,6 @@ void build_virtual_clusters(SchedContext& context) {
   if (source.errors() == before) context.scenario.quotas = std::move(quotas);
 }
 
-// Names are keys of summary.json and columns of tables.
-bool is_metric_name(const std::string& name) {
-  return !name.empty() && name[0] >= 'a' && name[0] <= 'z' && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
-}
-
-void build_metrics(SchedContext& context) {
-  Source& source = context.source;
-  ClusterScenario& scenario = context.scenario;
-  const auto& set = context.message.metrics().set();
-  const std::vector<std::string> known = report::metric_names();
-  for (int i = 0; i < set.size(); ++i) {
-    const std::string path = fmt::format("metrics.set[{}]", i);
-    const size_t equals = set.Get(i).find('=');
-    const std::string name = set.Get(i).substr(0, equals);
-    const auto same = [&](const UserMetric& metric) { return metric.name == name; };
-    if (equals == std::string::npos || !is_metric_name(name)) {
-      source.error(path, fmt::format("\"{}\" defines no metric", set.Get(i)),
-                   "write it like \"p99_slowdown=percentile(jct_s / isolated_s, 99)\": small letters, digits and _");
-    } else if (std::find(known.begin(), known.end(), name) != known.end()) {
-      source.error(path, fmt::format("\"{}\" is a metric that runs have anyway", name), "give yours another name");
-    } else if (std::any_of(scenario.metrics.begin(), scenario.metrics.end(), same)) {
-      source.error(path, fmt::format("\"{}\" is defined twice", name));
-    } else {
-      const std::string expression = set.Get(i).substr(equals + 1);
-      const absl::Status good = report::check_expression(metrics_table_of(scenario), expression);
-      if (!good.ok()) report_list(source, path, fmt::format("\"{}\": {}", name, message_of(good)));
-      scenario.metrics.push_back({name, expression});
-    }
-  }
-}
-
 }  // namespace scalai::scenario::internal
 
 namespace scalai::scenario {
@@ -323,13 +290,6 @@ std::vector<std::string> more_columns(const ClusterScenario& scenario) {
   if (scenario.options.window) columns.emplace_back("in_window");
   if (!scenario.estimates.none()) columns.emplace_back("estimate");
   return columns;
-}
-
-report::QueryTable metrics_table_of(const ClusterScenario& scenario) {
-  return {.name = "jobs",
-          .columns = report::job_columns(more_columns(scenario)),
-          .text_columns = {"job", "type", "entity", "end"},
-          .rows = {}};
 }
 
 }  // namespace scalai::scenario

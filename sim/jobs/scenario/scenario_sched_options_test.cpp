@@ -164,31 +164,6 @@ TEST_F(Quotas, ProblemsAreNamed) {
   expect("", "quotas");
 }
 
-TEST_F(ScheduleOptions, MetricsAreChecked) {
-  if (!report::check_expression({.name = "t", .columns = {"x"}, .text_columns = {}, .rows = {}}, "sum(x)").ok()) {
-    GTEST_SKIP() << "built without SQLite";
-  }
-  const auto loaded = load(base_ + "metrics { set: \"late=mean(ftf > 1)\" set: \"eq=sum(gpus = 1)\" }\n");
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_EQ((*loaded)->metrics.size(), 2u);
-  EXPECT_EQ((*loaded)->metrics[1].name, "eq");
-  EXPECT_EQ((*loaded)->metrics[1].expression, "sum(gpus = 1)");
-  const auto expect = [&](const std::string& text, const std::string& problem) {
-    EXPECT_THAT(problems(base_ + "metrics { " + text + " }\n"), HasSubstr(problem));
-  };
-  expect("set: \"late=mean(jct)\"", "x.textproto:5:16: error: \"late\": no such column: jct");
-  expect("set: \"late=mean(jct)\"", "hint: did you mean \"jct_s\"?");
-  expect("set: \"late\"", "\"late\" defines no metric");
-  expect("set: \"Late=sum(gpus)\"", "\"Late=sum(gpus)\" defines no metric");
-  expect("set: \"jobs=sum(gpus)\"", "\"jobs\" is a metric that runs have anyway");
-  expect("set: \"a=sum(gpus)\" set: \"a=sum(gpus)\"", "\"a\" is defined twice");
-  expect("set: \"a=mean(estimate)\"", "no such column: estimate");
-  EXPECT_TRUE(
-      load(base_ + "policy { name: \"srtf\" }\nestimates { uniform: 0.5 }\nmetrics { set: \"a=mean(estimate)\" }\n")
-          .ok());
-  EXPECT_TRUE(load(base_ + "window { to_job: 2 }\nmetrics { set: \"a=min(in_window)\" }\n").ok());
-}
-
 TEST_F(Quotas, AndEstimatesNeedRounds) {
   const std::string ideal = base_ + "policy { name: \"gavel-finish-time\" set: \"ideal=true\" }\n";
   EXPECT_TRUE(load(ideal).ok());
