@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
+#include <string_view>
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -25,12 +25,34 @@ bool is_metric_name(const std::string& name) {
   });
 }
 
-// Up to the last " FROM NAME" at its end, and NAME; "jobs" without one.
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t'; }
+bool is_of_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// The last word of the text, which is cut off, with the space around it.
+std::string cut_word(std::string_view* text) {
+  const auto cut = [text](auto&& of) {
+    size_t size = text->size();
+    while (size > 0 && of((*text)[size - 1])) --size;
+    const std::string tail(text->substr(size));
+    text->remove_suffix(tail.size());
+    return tail;
+  };
+  cut(is_space);
+  std::string word = cut(is_of_word);
+  if (cut(is_space).empty()) return "";  // part of an expression
+  return word;
+}
+
+// Up to " FROM NAME" at its end, and NAME; "jobs" without one.
 UserMetric metric_of(std::string name, const std::string& text) {
-  static const std::regex kFrom(R"(^([\s\S]*\S)\s+from\s+(\w+)\s*$)", std::regex::icase);
-  std::smatch parts;
-  if (!std::regex_match(text, parts, kFrom)) return {std::move(name), text};
-  return {std::move(name), parts[1], parts[2]};
+  std::string_view rest = text;
+  std::string table = cut_word(&rest), from = cut_word(&rest);
+  std::transform(from.begin(), from.end(), from.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  if (from != "from" || table.empty()) return {std::move(name), text};
+  return {std::move(name), std::string(rest), std::move(table)};
 }
 
 absl::Status check(const ClusterScenario& scenario, const UserMetric& metric) {

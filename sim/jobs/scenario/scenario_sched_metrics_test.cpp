@@ -61,6 +61,14 @@ TEST_F(UserMetrics, AreOfAFileOfTheReport) {
   EXPECT_EQ((*loaded)->metrics[0].expression, "sum(training_gpus * for_s) / sum(for_s)");
   EXPECT_EQ((*loaded)->metrics[1].table, "placements");
   EXPECT_EQ((*loaded)->metrics[1].expression, "sum(to_s - from_s) FILTER (WHERE what = 'waits')");
+  for (const char* plain : {"sum(gpus)--from\\nhosts", "(SELECT sum(gpus) FROM jobs)", "count(*) + 'from jobs'"}) {
+    const auto other = load(base_ + "metrics { set: \"a=" + plain + "\" }\n");
+    if (other.ok()) {
+      EXPECT_EQ((*other)->metrics[0].table, "jobs") << plain;
+    }
+  }
+  EXPECT_THAT(problems(base_ + "metrics { set: \"a=" + std::string(1 << 19, '(') + " FROM jobs\" }\n"),
+              HasSubstr("error"));
   for (const std::string& name : metric_tables()) {
     EXPECT_FALSE(metric_table_of(**loaded, name).columns.empty()) << name;
     EXPECT_TRUE(load(base_ + "metrics { set: \"a=count(*) FROM " + name + "\" }\n").ok()) << name;
