@@ -78,6 +78,32 @@ bool parse_row(std::string_view line, size_t columns, std::pair<size_t, size_t>&
   return good;
 }
 
+// "/jobs/0/interval/wall_s/" of "/jobs/0/wall_s"; "" of a metric without an interval.
+std::string interval_of(const std::string& metric) {
+  const size_t last = metric.rfind('/');
+  if (!metric.starts_with("/jobs/") || last == std::string::npos) return "";
+  const std::string name = metric.substr(last);
+  const bool digits = metric.find_first_not_of("0123456789", 6) == last;
+  return digits && (name == "/wall_s" || name == "/downtime_s") ? metric.substr(0, last) + "/interval" + name + "/"
+                                                                : "";
+}
+
+// Of each metric the place of its interval among with_intervals(metrics), if some run has it.
+std::vector<std::optional<size_t>> interval_places(const SweepTable& table, const SweepJournal& journal) {
+  std::vector<std::optional<size_t>> places(table.metrics.size());
+  if (table.seeds > 1) return places;
+  size_t place = table.metrics.size();
+  for (size_t m = 0; m < table.metrics.size(); ++m) {
+    if (interval_of(table.metrics[m]).empty()) continue;
+    for (size_t point = 0; point < scenario::point_count(table.axes); ++point) {
+      const Numbers* numbers = journal.find(point, 0);
+      if (numbers != nullptr && (*numbers)[place]) places[m] = place;
+    }
+    place += 2;
+  }
+  return places;
+}
+
 // Whether some point is compared with another one.
 bool any_compared(const std::vector<scenario::Axis>& axes) {
   for (size_t point = 0; point < scenario::point_count(axes); ++point)
@@ -114,6 +140,10 @@ absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vect
   Numbers numbers;
   for (const std::string& metric : metrics) {
     const Json* value = find(json, metric.starts_with('/') ? metric : "/metrics/" + metric);
+    if (value == nullptr && metric.find("/interval/") != std::string::npos) {
+      numbers.emplace_back();
+      continue;
+    }
     if (value == nullptr) return failed(fmt::format("its summary has no \"{}\"", metric));
     if (!value->is_number() && !value->is_null() && !value->is_boolean()) {
       return failed(fmt::format("\"{}\" of its summary is no number", metric));
@@ -123,6 +153,15 @@ absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vect
                                             : std::optional(value->get<double>()));
   }
   return numbers;
+}
+
+std::vector<std::string> with_intervals(std::vector<std::string> metrics) {
+  const size_t given = metrics.size();
+  for (size_t m = 0; m < given; ++m) {
+    const std::string interval = interval_of(metrics[m]);
+    if (!interval.empty()) metrics.insert(metrics.end(), {interval + "low", interval + "high"});
+  }
+  return metrics;
 }
 
 SweepJournal::~SweepJournal() {
@@ -207,14 +246,18 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
                       const std::map<size_t, std::string>& failures) {
   std::string csv;
   const bool compares = table.seeds > 1 && any_compared(table.axes);
+  const std::vector<std::optional<size_t>> intervals = interval_places(table, journal);
   const auto put = [&](const std::string& text) {
     csv += (csv.empty() || csv.back() == '\n' ? "" : ",") + csv_cell(text);
   };
   for (const scenario::Axis& axis : table.axes) put(axis.path);
-  for (const std::string& metric : table.metrics) {
+  for (size_t m = 0; m < table.metrics.size(); ++m) {
+    const std::string& metric = table.metrics[m];
     put(metric);
     if (table.seeds > 1) put(metric + "_low");
     if (table.seeds > 1) put(metric + "_high");
+    if (intervals[m]) put(metric + "_model_low");
+    if (intervals[m]) put(metric + "_model_high");
     if (!compares) continue;
     for (const char* part : {"_diff", "_diff_low", "_diff_high"}) put(metric + part);
   }
@@ -236,6 +279,11 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
       }
       const Spread spread = values.empty() ? Spread{} : spread_of(values);
       next(values.empty() ? "" : shortest(spread.median));
+      if (intervals[m]) {
+        const Numbers* numbers = values.empty() ? nullptr : journal.find(point, 0);
+        next(numbers == nullptr ? "" : cell((*numbers)[*intervals[m]]));
+        next(numbers == nullptr ? "" : cell((*numbers)[*intervals[m] + 1]));
+      }
       if (table.seeds == 1) continue;
       next(values.empty() ? "" : shortest(spread.low));
       next(values.empty() ? "" : shortest(spread.high));

@@ -18,9 +18,13 @@ namespace scalai::apps {
 absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, size_t most);
 
 // Numbers of a summary.json, by names ("avg_jct_s" is "/metrics/avg_jct_s") or JSON pointers. nullopt: null. Errors: no
-// JSON, or a pointer to a missing value or a non-number.
+// JSON, or a pointer to a missing value or a non-number; an interval of a job that has none is null.
 using Numbers = std::vector<std::optional<double>>;
 absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics);
+
+// With those that tell how far the model may be off (`interval` of summary.json) behind them: low and high of each sum that
+// has one.
+std::vector<std::string> with_intervals(std::vector<std::string> metrics);
 
 // Finished runs by (point, seed), appended as they end, one line each, so that a kill loses at most the line being
 // written. The first line is a digest of the sweep. One process at a time (file lock).
@@ -58,7 +62,8 @@ std::optional<size_t> compared_with(const std::vector<scenario::Axis>& axes, siz
 struct SweepTable {
   std::vector<scenario::Axis> axes;
   std::vector<std::string> metrics;
-  // > 1: each metric is a median, with two more columns, _low and _high; where policies vary also _diff, _diff_low and
+  // 1: metrics with an interval have it in the columns _model_low and _model_high, if some run has one; the numbers in the
+  // journal are those of with_intervals(metrics). > 1: each metric is a median, with two more columns, _low and _high; where policies vary also _diff, _diff_low and
   // _diff_high, the median and interval of the differences to compared_with() on the same seeds.
   size_t seeds = 1;
 };

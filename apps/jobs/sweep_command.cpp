@@ -133,7 +133,7 @@ class Sweep {
     if (!swept.ok()) return report_error(swept.status());
     // Its rows lie beside it until it is complete: not beside a device, say.
     if (const auto file = TemporaryFile::create(out_); !file.ok()) return report_error(file.status());
-    if (const absl::Status opened = journal_.open(out_ + ".part", *swept, table_.metrics.size()); !opened.ok()) {
+    if (const absl::Status opened = journal_.open(out_ + ".part", *swept, journaled().size()); !opened.ok()) {
       return report_error(opened);
     }
     if (const absl::Status done = run_rest(*simulator); !done.ok()) return report_error(done);
@@ -141,6 +141,10 @@ class Sweep {
   }
 
  private:
+  std::vector<std::string> journaled() const {
+    return table_.seeds == 1 ? with_intervals(table_.metrics) : table_.metrics;
+  }
+
   absl::StatusOr<std::string> digest() const {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;
@@ -156,7 +160,7 @@ class Sweep {
         hasher.add(value).add(files);
       }
     }
-    for (const std::string& metric : table_.metrics) hasher.add(metric);
+    for (const std::string& metric : journaled()) hasher.add(metric);
     return hasher.hex();
   }
 
@@ -212,7 +216,7 @@ class Sweep {
       return absl::OkStatus();
     }
     notes_.add(point, seed, label_of(point), report::words_of_run(result.out));
-    const auto numbers = read_numbers(result.out, table_.metrics);
+    const auto numbers = read_numbers(result.out, journaled());
     if (numbers.ok()) return journal_.add(point, seed, *numbers);
     fail(point, message_of(numbers.status()));
     return absl::OkStatus();

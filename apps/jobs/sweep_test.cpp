@@ -13,6 +13,7 @@
 namespace scalai::apps {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(SweepAxes, RowsSayWhatWasRun) {
@@ -154,6 +155,28 @@ TEST_F(Journal, TheTable) {
   ASSERT_EQ(journal.add(0, 2, {0.5, 7.0}), absl::OkStatus());
   EXPECT_EQ(sweep_csv(table, journal, {{1, "failed"}}),
             "p,x,x_low,x_high,y,y_low,y_high,status\na,1.5,0.5,2.5,7,7,7,ok\n\"b,c\",,,,,,,failed\n");
+}
+
+// Job 1 has none, and the second run's job 0 is not complete.
+TEST_F(Journal, OneSeedHasTheIntervalsOfTheModels) {
+  SweepTable table{.axes = {{"p", {"a", "b"}}}, .metrics = {"/jobs/0/wall_s", "/jobs/1/downtime_s", "/jobs/0/steps"}};
+  const std::vector<std::string> metrics = with_intervals(table.metrics);
+  EXPECT_THAT(metrics, ElementsAre("/jobs/0/wall_s", "/jobs/1/downtime_s", "/jobs/0/steps",
+                                   "/jobs/0/interval/wall_s/low", "/jobs/0/interval/wall_s/high",
+                                   "/jobs/1/interval/downtime_s/low", "/jobs/1/interval/downtime_s/high"));
+  const std::string jobs = R"({"wall_s": 8, "steps": 3, "interval": {"wall_s": X}}, {"downtime_s": 2}]})";
+  const auto run = [&](const std::string& interval) {
+    std::string text = R"({"jobs": [)" + jobs;
+    return *read_numbers(text.replace(text.find('X'), 1, interval), metrics);
+  };
+  SweepJournal journal;
+  ASSERT_EQ(journal.open(path(), "d", metrics.size()), absl::OkStatus());
+  ASSERT_EQ(journal.add(0, 0, run(R"({"low": 7, "high": 10})")), absl::OkStatus());
+  ASSERT_EQ(journal.add(1, 0, run("null")), absl::OkStatus());
+  EXPECT_EQ(
+      sweep_csv(table, journal, {}),
+      "p,/jobs/0/wall_s,/jobs/0/wall_s_model_low,/jobs/0/wall_s_model_high,/jobs/1/downtime_s,/jobs/0/steps,status\n"
+      "a,8,7,10,2,3,ok\nb,8,,,2,3,ok\n");
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr bool always(const JobSummary&) { return true; }
+
 struct Row {
   const char* name;
   const char* title;
@@ -27,7 +29,8 @@ struct Row {
   bool hidden_when_zero;
   double (*of)(const JobSummary&);
   Better better = Better::kNone;
-  bool (*known)(const JobSummary&) = [](const JobSummary&) { return true; };  // false: the report is too old for it
+  bool (*known)(const JobSummary&) = always;  // false: the report is too old for it
+  std::optional<Spread> (*spread)(const JobSummary&) = nullptr;
 };
 
 template <double DowntimeSummary::*kPart>
@@ -59,9 +62,10 @@ double real(int64_t value) { return static_cast<double>(value); }
 constexpr Row kMetrics[] = {
     {"steps", "steps", "", false, [](const JobSummary& j) { return real(j.steps); }, Better::kHigher},
     {"samples", "samples", "", false, [](const JobSummary& j) { return real(j.samples); }, Better::kHigher},
-    {"wall_s", "wall", "s", false, [](const JobSummary& j) { return j.wall_s; }},
+    {"wall_s", "wall", "s", false, [](const JobSummary& j) { return j.wall_s; }, Better::kNone, always, wall_spread},
     {"training_s", "training", "s", false, [](const JobSummary& j) { return j.training_s; }},
-    {"downtime_s", "downtime", "s", false, [](const JobSummary& j) { return j.downtime_s; }, Better::kLower},
+    {"downtime_s", "downtime", "s", false, [](const JobSummary& j) { return j.downtime_s; }, Better::kLower, always,
+     downtime_spread},
     downtime_row<&DowntimeSummary::reconfigurations_s>("downtime_reconfigurations_s", "  pauses"),
     downtime_row<&DowntimeSummary::waiting_s>("downtime_waiting_s", "  waiting"),
     downtime_row<&DowntimeSummary::run_again_s>("downtime_run_again_s", "  steps run again"),
@@ -131,7 +135,10 @@ void add_rows(const std::string& job, Comparison& comparison) {
       const JobSummary* found = find_job(run, job);
       const bool known = found != nullptr && metric.known(*found);
       row.values.push_back(known ? std::optional(metric.of(*found)) : std::nullopt);
+      row.spreads.push_back(known && metric.spread != nullptr ? metric.spread(*found) : std::nullopt);
     }
+    const bool any = std::any_of(row.spreads.begin(), row.spreads.end(), [](const auto& s) { return s.has_value(); });
+    if (!any) row.spreads.clear();
     row.ratio = ratio_of(row.values);
     comparison.rows.push_back(std::move(row));
   }
@@ -276,6 +283,16 @@ void fold(const std::vector<size_t>& seeds, Comparison& comparison) {
 }
 
 }  // namespace
+
+std::optional<Spread> wall_spread(const JobSummary& job) {
+  if (!job.interval || !job.interval->wall_s) return std::nullopt;
+  return Spread{job.wall_s, job.interval->wall_s->low, job.interval->wall_s->high};
+}
+
+std::optional<Spread> downtime_spread(const JobSummary& job) {
+  if (!job.interval) return std::nullopt;
+  return Spread{job.downtime_s, job.interval->downtime_s.low, job.interval->downtime_s.high};
+}
 
 std::optional<PairedDifference> paired_difference(const ComparisonRow& row, size_t run, size_t from, bool relative) {
   if (row.by_seed.empty() || run == from) return std::nullopt;

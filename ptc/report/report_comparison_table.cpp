@@ -24,12 +24,6 @@ std::string shortened(const std::string& label) {
   return tail;
 }
 
-// " ± 3.1 s": from the median to the further end of the interval of seeds; "" where all seeds agree.
-std::string deviation(const std::optional<Spread>& spread, const std::string& unit) {
-  if (!spread || spread->low == spread->high) return "";
-  return " ± " + shown(std::max(spread->high - spread->median, spread->median - spread->low), unit);
-}
-
 // "+150", "−3.2", "≈" below a twentieth of a percent.
 std::string percent(double share) {
   const double value = 100 * share;
@@ -74,7 +68,7 @@ std::optional<size_t> best_of(const ComparisonRow& row) {
 // A table for people: as text, or as Markdown.
 class ComparisonTable {
  public:
-  // `deviations`: values of several seeds have ± the distance to the end of their interval.
+  // `deviations`: values with an interval have ± the distance to its further end.
   ComparisonTable(const Comparison& comparison, Against against, bool deviations = true)
       : comparison_(comparison), against_(against), deviations_(deviations) {
     // A person would take the ratio or difference of two different things for a gain.
@@ -100,14 +94,6 @@ class ComparisonTable {
       }
     }
     return table.text(screen);
-  }
-
-  // Whether `text` lacks a difference that there is.
-  bool loses_differences(const std::string& text) const {
-    const std::string head = text.substr(0, text.find('\n'));
-    std::ptrdiff_t there = 0;
-    for (size_t at = head.find("Δ"); at != std::string::npos; at = head.find("Δ", at + 1)) ++there;
-    return there < std::count(headers_.begin(), headers_.end(), "Δ>");
   }
 
   std::string markdown() const {
@@ -204,14 +190,20 @@ class ComparisonTable {
   std::vector<std::vector<std::string>> rows_;  // an empty one is a rule
 };
 
-// On a narrow screen ± goes before Δ: differences on the same seeds say more than how far the seeds lie apart.
+// Columns of a table, by the rule below its head.
+size_t columns_in(const std::string& table) {
+  const size_t from = table.find('\n') + 1;
+  const std::string rule = table.substr(from, table.find('\n', from) - from);
+  size_t columns = 0;
+  for (size_t i = 0; i < rule.size(); ++i) columns += rule[i] == '-' && (i == 0 || rule[i - 1] != '-') ? 1 : 0;
+  return columns;
+}
+
+// On a narrow screen ± goes before Δ and before runs: differences say more than how far the values may be off.
 std::string fitted(const Comparison& comparison, const CompareOptions& options) {
-  const ComparisonTable whole(comparison, options.against);
-  const std::string text = whole.text(options.screen);
-  if (!whole.loses_differences(text)) return text;
-  const ComparisonTable less(comparison, options.against, /*deviations=*/false);
-  const std::string shorter = less.text(options.screen);
-  if (less.loses_differences(shorter)) return text;
+  const std::string text = ComparisonTable(comparison, options.against).text(options.screen);
+  const std::string shorter = ComparisonTable(comparison, options.against, /*deviations=*/false).text(options.screen);
+  if (columns_in(shorter) <= columns_in(text)) return text;
   return shorter + styled(options.screen, Style::kDim, "not shown: ±; --wide shows all") + "\n";
 }
 
@@ -237,10 +229,15 @@ std::string words_of_runs(const RunNotes& notes, const std::string& bullet) {
 
 std::string comparison_csv(const Comparison& comparison) {
   std::vector<std::string> headers = {"job", "metric", "unit"};
-  const bool seeds = !comparison.rows.empty() && !comparison.rows.front().spreads.empty();
+  const auto any_of_rows = [&](auto having) {
+    return std::any_of(comparison.rows.begin(), comparison.rows.end(), having);
+  };
+  const bool intervals = any_of_rows([](const ComparisonRow& row) { return !row.spreads.empty(); });
+  const bool seeds = any_of_rows([](const ComparisonRow& row) { return !row.by_seed.empty(); });
+  const std::string kind = seeds ? "" : "_model";
   for (const std::string& label : comparison.labels) {
     headers.push_back(label + ">");
-    if (seeds) headers.insert(headers.end(), {label + "_low>", label + "_high>"});
+    if (intervals) headers.insert(headers.end(), {label + kind + "_low>", label + kind + "_high>"});
     if (seeds && &label != &comparison.labels.front())
       headers.insert(headers.end(), {label + "_diff>", label + "_diff_low>", label + "_diff_high>"});
   }
@@ -251,11 +248,11 @@ std::string comparison_csv(const Comparison& comparison) {
     std::vector<std::string> cells = {row.job, row.metric, row.unit};
     for (size_t i = 0; i < row.values.size(); ++i) {
       cells.push_back(row.values[i] ? shortest(*row.values[i]) : "");
-      if (!seeds) continue;
-      const std::optional<Spread>& spread = row.spreads[i];
+      if (!intervals) continue;
+      const std::optional<Spread> spread = row.spreads.empty() ? std::nullopt : row.spreads[i];
       cells.push_back(spread ? shortest(spread->low) : "");
       cells.push_back(spread ? shortest(spread->high) : "");
-      if (i == 0) continue;
+      if (!seeds || i == 0) continue;
       const std::optional<PairedDifference> pairs = paired_difference(row, i, 0, /*relative=*/false);
       cells.push_back(pairs ? shortest(pairs->spread.median) : "");
       cells.push_back(pairs ? shortest(pairs->spread.low) : "");
@@ -276,6 +273,11 @@ std::string shown(double value, const std::string& unit) {
   if (unit == "share") return fmt::format("{:.1f} %", value * 100);
   if (unit == "USD") return fmt::format("{:.2f}", value);
   return unit.empty() && std::floor(value) == value ? fmt::format("{:.0f}", value) : four_digits(value);
+}
+
+std::string deviation(const std::optional<Spread>& spread, const std::string& unit) {
+  if (!spread || spread->low == spread->high) return "";
+  return " ± " + shown(std::max(spread->high - spread->median, spread->median - spread->low), unit);
 }
 
 absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>& alternatives,

@@ -128,7 +128,7 @@ TEST(Comparison, DifferencesOutlastDeviationsOnANarrowScreen) {
   EXPECT_THAT(text(0), HasSubstr("±"));
   EXPECT_THAT(text(72), ContainsRegex("JCT, mean +2 h 13 min +1 h 3 min \\* +−52 % \\(−56 to −50\\)\n"));
   EXPECT_THAT(text(72), HasSubstr("\nnot shown: ±; --wide shows all\n"));
-  EXPECT_THAT(text(40), HasSubstr("not shown: srtf, Δ")) << "too narrow for both: as before";
+  EXPECT_THAT(text(40), HasSubstr("not shown: Δ; --wide shows all\nnot shown: ±;")) << "runs outlast both";
 }
 
 TEST(PairedDifference, OfSeedsThatBothHave) {

@@ -177,9 +177,10 @@ ScheduleSummary summarize(const control::ScheduleRecord& record, const control::
   return result;
 }
 
-JobSummary summarize(const control::RunReport& report, int job, const control::JobRecord& record,
-                     const scenario::JobSpec& spec) {
+JobSummary summarize(const control::RunReport& report, const std::vector<Basis>& basis, int job,
+                     const control::JobRecord& record, const scenario::JobSpec& spec) {
   JobSummary result;
+  result.interval = intervals_of(report, basis, job);
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
   result.configurations = summarize(record.configurations, spec.training.global_batch);
   for (const control::TrainedSteps& trained : report.recorder.trained) {
@@ -232,7 +233,8 @@ Summary summarize(const control::RunReport& report) {
   result.end_s = report.end_s;
   result.basis = basis_of(report);
   for (size_t i = 0; i < report.jobs.size(); ++i)
-    result.jobs.push_back(summarize(report, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
+    result.jobs.push_back(
+        summarize(report, *result.basis, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
   result.losses.emplace();
   for (const control::LossRecord& loss : report.losses) result.losses->push_back(summarize(report, loss));
   for (const control::TransferRecord& transfer : report.recorder.transfers) {

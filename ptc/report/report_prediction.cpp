@@ -193,8 +193,8 @@ std::string comparison_json(const Comparison& comparison) {
     for (const std::optional<double>& value : row.values) values.push_back(or_null(value));
     Json line = {{"job", row.job}, {"metric", row.metric}, {"unit", row.unit}, {"values", values}};
     for (const std::optional<Spread>& spread : row.spreads) {
-      line["low"].push_back(spread ? Json(spread->low) : Json());
-      line["high"].push_back(spread ? Json(spread->high) : Json());
+      line[row.by_seed.empty() ? "model_low" : "low"].push_back(spread ? Json(spread->low) : Json());
+      line[row.by_seed.empty() ? "model_high" : "high"].push_back(spread ? Json(spread->high) : Json());
     }
     for (size_t i = 1; i < row.by_seed.size(); ++i) {
       const std::optional<PairedDifference> pairs = paired_difference(row, i, 0, /*relative=*/false);

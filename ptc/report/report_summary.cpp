@@ -166,6 +166,19 @@ void fields(Io& io, DowntimeSummary& downtime) {
 }
 
 template <class Io>
+void fields(Io& io, SecondsInterval& interval) {
+  io("low", interval.low);
+  io("high", interval.high);
+}
+
+template <class Io>
+void fields(Io& io, JobIntervals& intervals) {
+  io("wall_s", intervals.wall_s);
+  io("downtime_s", intervals.downtime_s);
+  io("without", intervals.without);
+}
+
+template <class Io>
 void fields(Io& io, LossEffectSummary& effect) {
   io("job", effect.job);
   io("outcome", effect.outcome);
@@ -192,6 +205,7 @@ void fields(Io& io, JobSummary& job) {
   io("training_s", job.training_s);
   io("downtime_s", job.downtime_s);
   io.optional("downtime", job.downtime);
+  io.optional("interval", job.interval);
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);

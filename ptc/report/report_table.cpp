@@ -36,8 +36,9 @@ std::string job_table(const Summary& summary, const Screen& screen) {
   table.leave_out_first({"samples", "training", "GPU hours", "lost steps"});
   for (const JobSummary& job : summary.jobs) {
     table.row({clipped(job.name, kNameColumns), job.state, std::to_string(job.steps), std::to_string(job.samples),
-               format_seconds(job.wall_s), format_seconds(job.training_s), format_seconds(job.downtime_s),
-               std::to_string(job.lost_steps), rate(job.goodput_samples_per_s), four_digits(job.gpu_hours)});
+               format_seconds(job.wall_s) + deviation(wall_spread(job), "s"), format_seconds(job.training_s),
+               format_seconds(job.downtime_s) + deviation(downtime_spread(job), "s"), std::to_string(job.lost_steps),
+               rate(job.goodput_samples_per_s), four_digits(job.gpu_hours)});
   }
   return table.text(screen);
 }
@@ -236,6 +237,22 @@ std::string reconfiguration_table(const Summary& summary, const Screen& screen) 
          (measured ? "pause: measured; scenario: by its clock, with costs that workers do not have\n" : "");
 }
 
+// What ± is, with the phases that it leaves out; "" without any.
+std::string deviation_lines(const Summary& summary, const Screen& screen) {
+  std::string without;
+  bool any = false;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.interval) continue;
+    any = true;
+    if (without.find(job.interval->without) != std::string::npos) continue;
+    without += (without.empty() ? "" : ", ") + job.interval->without;
+  }
+  if (!any) return "";
+  const std::string text = "±: how far the models may be off, to the further end" +
+                           (without.empty() ? "" : "; without " + without + ", whose errors are not known");
+  return fmt::format("{}\n", fmt::join(wrapped(text, screen.columns), "\n"));
+}
+
 }  // namespace
 
 std::string summary_table(const std::string& summary_json_text, const Screen& screen) {
@@ -255,7 +272,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   text += downtime_table(summary, screen) + schedule_table(summary, screen) + configuration_table(summary, screen) +
           trained_table(summary, screen);
   text += any ? "\n" + reconfiguration_table(summary, screen) : "\nno reconfigurations\n";
-  return text + basis_text(summary.basis.value_or(std::vector<Basis>{}), screen);
+  return text + basis_text(summary.basis.value_or(std::vector<Basis>{}), screen) + deviation_lines(summary, screen);
 }
 
 }  // namespace scalai::report

@@ -12,6 +12,7 @@
 #include "ptc/base/screen.h"
 #include "ptc/base/statistics.h"
 #include "ptc/report/internal/basis.h"
+#include "ptc/report/internal/intervals.h"
 #include "ptc/report/report.h"
 #include "ptc/report/run_notes.h"
 
@@ -129,6 +130,7 @@ struct JobSummary {
   int64_t steps = 0, samples = 0;
   double wall_s = 0, training_s = 0, downtime_s = 0;
   std::optional<DowntimeSummary> downtime;  // nothing: of a report that is older than the key
+  std::optional<JobIntervals> interval;     // the key is there only where a calibrated model has a part in them
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
   std::optional<double> cost_usd;           // the key is there only where hosts have prices
@@ -193,6 +195,11 @@ std::vector<LossSummary> losses_without_change(const Summary& summary);
 // ComparisonRow.
 std::string moment(double seconds);
 std::string shown(double value, const std::string& unit);
+// " ± 3.1 s": from the value to the further end of its interval; "" where that has no width.
+std::string deviation(const std::optional<Spread>& spread, const std::string& unit);
+// Of JobSummary::interval.
+std::optional<Spread> wall_spread(const JobSummary& job);
+std::optional<Spread> downtime_spread(const JobSummary& job);
 
 // What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
 enum class Better : uint8_t { kNone, kHigher, kLower };
@@ -203,8 +210,9 @@ struct ComparisonRow {
   bool hidden_when_zero = false;  // in the table for people
   Better better = Better::kNone;
   std::vector<std::optional<double>> values;
-  std::optional<double> ratio;                 // second run / first, when there are just two
-  std::vector<std::optional<Spread>> spreads;  // of the seeds of each value; empty without seeds
+  std::optional<double> ratio;  // second run / first, when there are just two
+  // Of the seeds of each value; of one run the interval of the model. Empty where no value has one.
+  std::vector<std::optional<Spread>> spreads;
   // The values of each run by seed; empty without seeds, or where a seed is there twice.
   std::vector<std::map<uint64_t, double>> by_seed;
 };

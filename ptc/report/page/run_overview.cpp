@@ -48,8 +48,10 @@ std::string causes_text(const JobSummary& job) {
 
 std::string verdict_of(const std::vector<RunData>& runs, const RunData& run, const JobSummary& job) {
   const double share = job.wall_s > 0 ? job.downtime_s / job.wall_s : 0;
-  std::string text = fmt::format("{} loses {} of {} ({}){}.", name_of(runs, run, job), format_seconds(job.downtime_s),
-                                 format_seconds(job.wall_s), percent(share), causes_text(job));
+  std::string text =
+      fmt::format("{} loses {}{} of {}{} ({}){}.", name_of(runs, run, job), format_seconds(job.downtime_s),
+                  deviation(downtime_spread(job), "s"), format_seconds(job.wall_s), deviation(wall_spread(job), "s"),
+                  percent(share), causes_text(job));
   text += fmt::format(" {} steps, {:.4g} samples/s.", job.steps, job.goodput_samples_per_s);
   if (job.state != "running" && job.state != "complete")
     text += fmt::format(" At the end: {}{}.", job.state, job.failure.empty() ? "" : ", " + clipped(job.failure, 160));
@@ -127,7 +129,10 @@ PageTable key_numbers(const Comparison& comparison, const std::string& job) {
         std::all_of(row.values.begin(), row.values.end(), [](const auto& v) { return v.value_or(0) == 0; });
     if (row.job != job || (zero && row.hidden_when_zero)) continue;
     std::vector<std::string> cells = {row.title};
-    for (const std::optional<double>& value : row.values) cells.push_back(value ? shown(*value, row.unit) : "–");
+    for (size_t i = 0; i < row.values.size(); ++i) {
+      cells.push_back(row.values[i] ? shown(*row.values[i], row.unit) : "–");
+      if (!row.spreads.empty()) cells.back() += deviation(row.spreads[i], row.unit);
+    }
     if (ratio) cells.push_back(row.ratio ? fmt::format("×{:.3g}", *row.ratio) : "");
     table.rows.push_back(std::move(cells));
   }

@@ -99,7 +99,8 @@ bool empty(const CsvRows& rows, const std::string& metric) {
 
 Figure figure_of(const CsvRows& rows, const SweepColumns& columns, const SweepPoints& points, const std::string& name) {
   Metric metric = named(name);
-  const bool intervals = rows.has(name + "_low");
+  const std::string interval = name + (rows.has(name + "_low") ? "" : "_model");
+  const bool intervals = rows.has(interval + "_low");
   Figure figure{.title = metric.label};
   chart::Panel panel{.y = axis_of(metric), .height = 150};
   double lowest = std::numeric_limits<double>::infinity();
@@ -116,8 +117,8 @@ Figure figure_of(const CsvRows& rows, const SweepColumns& columns, const SweepPo
       const auto [x, of_line] = points.of_row[row];
       const auto value = rows.number(row, name);
       if (of_line != line || !value) continue;
-      const double low = rows.number(row, name + "_low").value_or(*value),
-                   high = rows.number(row, name + "_high").value_or(*value);
+      const double low = rows.number(row, interval + "_low").value_or(*value),
+                   high = rows.number(row, interval + "_high").value_or(*value);
       series.points[x] = {static_cast<double>(x), *value, low, high};
       panel.y.high = std::max({panel.y.high, *value, high});
       lowest = std::min({lowest, *value, low});
@@ -136,8 +137,10 @@ Figure figure_of(const CsvRows& rows, const SweepColumns& columns, const SweepPo
   }
   // Values far from 0 would look alike.
   if (lowest < 0 || lowest > 0.5 * panel.y.high) panel.y.low = lowest;
+  if (rows.has(name + "_model_low")) figure.caption = "Strokes: how far the models behind it may be off.";
   if (points.lines.size() > kMostLines)
-    figure.caption = fmt::format("The first {} of {} lines.", kMostLines, points.lines.size());
+    figure.caption +=
+        fmt::format("{}The first {} of {} lines.", figure.caption.empty() ? "" : " ", kMostLines, points.lines.size());
   chart::Panels chart{.title = figure.title,
                       .description = "By value of the first swept field; the table below has the numbers.",
                       .x = {columns.axes.empty() ? "" : columns.axes[0], chart::Unit::kPlain, "", 0,
