@@ -138,6 +138,11 @@ class Writer {
     return fmt::format("links: \"{}\"", pick({"h0.nic0.up", "h1.nic0.down", net_.uplink, "storage.read",
                                               "h2.g0.pcie.down", "storage.write", "h0.g0.up"}));
   }
+  std::string leave() {
+    const int64_t kind = random_.below(3);
+    if (kind == 0) return "";
+    return kind == 1 ? " leave: true" : fmt::format(" leave: true expected: \"{}s\"", random_.between(1, 90));
+  }
   std::string event() {
     const int64_t kind = random_.below(7);
     const std::string name = any_job();
@@ -148,7 +153,8 @@ class Writer {
                                : random_.below(3) == 0 ? "switches: \"" + pick(net_.switches) + "\""
                                                        : link();
       repairs_.push_back(lost);
-      what = "fail { " + lost + " }";
+      const bool of_links = lost.starts_with("links") || lost.starts_with("switches");
+      what = "fail { " + lost + (of_links ? leave() : "") + " }";
     }
     if (kind == 4)
       what = fmt::format("degrade {{ {} factor: {} }}", random_.below(2) == 0 ? link() : places(true),

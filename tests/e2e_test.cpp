@@ -101,6 +101,38 @@ TEST_F(EndToEnd, BothFlowSolversAgree) {
   }
 }
 
+// Two leaves of two hosts, a replica on each; leaf 0 is down from 50 to 120 s and its loss is known after 5 s. Storage is
+// beyond the leaves, so the job goes on at once on the other two hosts, with nothing to move: 14 s = 5 s + costs.
+TEST_F(EndToEnd, AJobLeavesHostsBehindASwitchInBothFlowSolvers) {
+  write_all(path("cut.textproto"),
+            "schema_version: 1 name: \"cut\" seed: 1 until: \"200s\" costs { detect: \"5s\" plan: \"1s\" communicator: "
+            "\"8s\" "
+            "transfer_start: \"0s\" }\n"
+            "cluster { hosts { count: 4 gpus: 2 gpu: \"a6000-48g\" nic: \"1GB/s\" } fabric { kind: LEAF_SPINE "
+            "leaf_hosts: 2 } "
+            "storage { read: \"1GB/s\" write: \"1GB/s\" } }\n"
+            "jobs { name: \"a\" model: \"gpt3-xl\" global_batch: 64 sequence: 2048 devices: [0, 2, 4, 6] "
+            "configs { layout: \"dp4\" } configs { layout: \"dp2\" } }\n"
+            "events { at: \"50s\" fail { switches: \"leaf0\" leave: true } }\n"
+            "events { at: \"120s\" repair { switches: \"leaf0\" } }\n");
+  for (const char* network : {"simgrid", "maxmin"}) {
+    const Outcome run =
+        scalai(fmt::format("sim '{}' --network={} --format=json", path("cut.textproto"), network));
+    ASSERT_EQ(run.code, 0) << run.err;
+    const Json job = Json::parse(run.out).at("jobs").at(0);
+    ASSERT_EQ(job.at("reconfigurations").size(), 2U);
+    const Json &leaves = job.at("reconfigurations").at(0), &returns = job.at("reconfigurations").at(1);
+    EXPECT_EQ(leaves.at("cause"), "cut off from g0 g2");
+    EXPECT_EQ(leaves.at("at_s"), 50);
+    EXPECT_NEAR(leaves.at("pause_s").get<double>(), 14, 1e-6);
+    EXPECT_EQ(leaves.at("bytes").at("cross_host"), 0);
+    EXPECT_EQ(returns.at("from").get<std::string>() + " to " + returns.at("to").get<std::string>(), "dp2 to dp4");
+    // The state crosses to two hosts, each behind a card of 1 GB/s that reaches 0.9.
+    const double bytes = returns.at("bytes").at("cross_host").get<double>();
+    EXPECT_NEAR(returns.at("phases_s").at("transfer").get<double>(), bytes / 2 / 0.9e9, 0.01 * bytes / 2 / 0.9e9);
+  }
+}
+
 // ---- exit codes -----------------------------------------------------------------------------------------------------
 
 TEST_F(EndToEnd, AFailedExpectationIsOne) {

@@ -37,9 +37,32 @@ std::vector<Source> ChangePlanner::sources(const Job& job) const {
     }
     list.push_back({.holding = copy, .residency = std::move(residency), .restore = host_copies});
   }
+  for (Source& source : list) leave_out_of_reach(job, source);
   std::stable_sort(list.begin(), list.end(),
                    [](const Source& a, const Source& b) { return a.holding.step > b.holding.step; });
   return list;
+}
+
+// What is cut off is not lost, but nobody can read it now.
+void ChangePlanner::leave_out_of_reach(const Job& job, Source& source) const {
+  if (!condition_.any_cut_off()) return;
+  const int home = condition_.home_of(own_devices(job));
+  for (const DeviceId device : source.holding.collection->device_of_rank)
+    if (!condition_.on(home, device)) source.residency.lost.insert(device);
+  std::erase_if(source.residency.extra,
+                [&](const collection::ExtraHolder& extra) { return !condition_.on(home, extra.host); });
+  source.residency.storage = source.residency.storage && condition_.reaches_storage(home);
+}
+
+std::optional<double> ChangePlanner::seconds_to(const Job& job, const Target& target) const {
+  const parallel::Candidate candidate{
+      .config = target.choice->config,
+      .training = target.choice->training ? *target.choice->training : job.spec->training,
+      .time = {.step_s = target.choice->step_s > 0
+                             ? target.choice->step_s
+                             : priced(job, *target.choice, hardware_on(job, *target.choice, target.devices)).step_s}};
+  const std::optional<parallel::Change> change = pricer(job, target.devices)(candidate);
+  return change ? std::optional(change->reconfiguration_s) : std::nullopt;
 }
 
 std::vector<DeviceId> ChangePlanner::place_ranks(const Job& job, const Source& source, const collection::Collection& to,
@@ -112,7 +135,7 @@ std::vector<BulkFlow> ChangePlanner::staging_flows(const Source& source) const {
   // A snapshot lies in host memory or storage already.
   if (!strategy_.staged() || source.residency.storage || source.restore) return {};
   const bool every_replica = strategy_.planner.sources != plan::SourceRule::kFirstReplica;
-  return stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster, strategy_.planner.hub,
+  return stage_flows(*source.holding.collection, source.residency.lost, scenario_.cluster, strategy_.planner.hub,
                      every_replica);
 }
 

@@ -26,7 +26,49 @@ void Condition::repair(const scenario::Repair& what, double now_s) {
     speed_.erase(device);
     repaired_at_s_[device] = now_s;
   }
-  for (const std::string& link : what.links) links_.erase(link);
+  for (const std::string& link : what.links) {
+    links_.erase(link);
+    cutting_.erase(link);
+  }
+  find_islands();
+}
+
+bool Condition::cut_off(const scenario::Fail& what) {
+  bool any = false;
+  for (const std::string& link : what.links) {
+    const auto now = links_.find(link);
+    if (now == links_.end() || now->second > 0) continue;
+    cutting_.insert(link);
+    any = true;
+  }
+  find_islands();
+  return any;
+}
+
+void Condition::find_islands() {
+  islands_ = cutting_.empty() ? cluster::Islands{} : cluster::islands_of(cluster_, cutting_);
+}
+
+int Condition::home_of(const std::vector<DeviceId>& devices) const {
+  if (!any_cut_off()) return 0;
+  const auto island_of = [&](HostId host) { return islands_.of_host[at(host.value)]; };
+  if (!devices.empty()) {
+    const int first = island_of(cluster_.host_of(devices.front()));
+    if (std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return on(first, device); })) return first;
+  }
+  std::vector<int64_t> up(islands_.reach_storage.size());
+  for (int i = 0; i < cluster_.device_count(); ++i)
+    up[at(island_of(cluster_.host_of(DeviceId(i))))] += usable(DeviceId(i)) ? 1 : 0;
+  int best = 0;
+  for (int island = 1; at(island) < up.size(); ++island) {
+    const auto rank = [&](int one) { return std::pair(reaches_storage(one), up[at(one)]); };
+    if (rank(island) > rank(best)) best = island;
+  }
+  return best;
+}
+
+bool Condition::on(int island, HostId host) const {
+  return !any_cut_off() || islands_.of_host[at(host.value)] == island;
 }
 
 scenario::Degrade Condition::degrade(scenario::Degrade what) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/control/internal/change_planner.h"
 #include "ptc/control/internal/condition.h"
 #include "ptc/control/internal/jobs.h"
@@ -62,6 +63,7 @@ class Control::Impl {
   void apply(const scenario::Preempt& what);
   void leave_devices(const std::vector<DeviceId>& devices, const std::string& cause);
   void notice_is_over(const scenario::Preempt& what);
+  void cut_off(const Timer& timer);  // links are down, and jobs leave what they cut off
 
   // ---- jobs
   void submit(Job& job);
@@ -86,7 +88,8 @@ class Control::Impl {
   PolicyLoop policy_;
   Lifecycle lifecycle_;
   Reconfigurer reconfigurer_;
-  std::vector<int> hit_;  // jobs, by the loss that is the event at hand
+  std::set<int> staying_;  // jobs that stand still until links are back
+  std::vector<int> hit_;   // jobs, by the loss that is the event at hand
 };
 
 Control::Control(const scenario::Scenario& scenario, scenario::Strategy strategy,
@@ -235,6 +238,7 @@ void Control::Impl::on(const TimerFired& event) {
     case Timer::Purpose::kDeadline: return notice_is_over(std::get<scenario::Preempt>(script_.what(timer.event)));
     case Timer::Purpose::kArrival: return submit_arrivals();
     case Timer::Purpose::kWake: return policy_.wake(event.timer);
+    case Timer::Purpose::kCutOff: return cut_off(timer);
     case Timer::Purpose::kUntil: break;
   }
   for (Job& job : jobs_) {
@@ -291,6 +295,10 @@ void Control::Impl::fire(size_t event) {
   records_.add(ScriptRecord{.event = event, .at_s = turn_.now_s});
   const scenario::What& what = script_.what(event);
   std::visit([this](const auto& one) { apply(one); }, what);
+  if (const auto* fail = std::get_if<scenario::Fail>(&what); fail != nullptr && fail->leave) {
+    script_.arm(turn_, turn_.now_s + change::detect_s(strategy_.costs, false),
+                {.purpose = Timer::Purpose::kCutOff, .event = event, .since_s = turn_.now_s});
+  }
   if (const auto* preempt = std::get_if<scenario::Preempt>(&what)) {
     script_.arm(turn_, turn_.now_s + preempt->notice_s, {.purpose = Timer::Purpose::kDeadline, .event = event});
   }
@@ -318,11 +326,29 @@ void Control::Impl::apply(const scenario::Fail& what) {
 
 void Control::Impl::apply(const scenario::Repair& what) {
   turn_.commands.push_back(Inject{.what = what, .detect_s = 0});
+  const bool were_cut_off = condition_.any_cut_off();
   condition_.repair(what, turn_.now_s);
-  if (what.devices.empty()) return;
+  if (!what.links.empty()) staying_.clear();
+  if (what.devices.empty() && !were_cut_off) return;
   policy_.tell(sched::Event::Kind::kCapacity);
   if (policy_.active()) return;
-  for (Job& job : jobs_) retarget(job, "repair of " + device_list(what.devices));
+  const std::string cause = what.devices.empty() ? fmt::format("repair of {}", counted(std::ssize(what.links), "link"))
+                                                 : "repair of " + device_list(what.devices);
+  for (Job& job : jobs_) retarget(job, cause);
+}
+
+void Control::Impl::cut_off(const Timer& timer) {
+  const auto& fail = std::get<scenario::Fail>(script_.what(timer.event));
+  if (!condition_.cut_off(fail)) return;
+  std::optional<double> left_s;
+  if (fail.expected_s && timer.since_s + *fail.expected_s > turn_.now_s) {
+    left_s = timer.since_s + *fail.expected_s - turn_.now_s;
+    script_.arm(turn_, timer.since_s + *fail.expected_s, timer);
+  }
+  staying_.clear();
+  for (Job& job : jobs_) {
+    if (reconfigurer_.leave(job, timer.since_s, left_s)) staying_.insert(job.index);
+  }
 }
 
 void Control::Impl::apply(const scenario::Degrade& what) {
@@ -369,7 +395,7 @@ void Control::Impl::submit_arrivals() {
 void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
   if (job.over() || !job.submitted) return;
   job.request.forced = job.request.forced || forced;
-  if (job.mode == Mode::kStopping) return;
+  if (job.mode == Mode::kStopping || (staying_.contains(job.index) && !forced)) return;
   if (job.mode == Mode::kReconfiguring) {
     job.request.again = true;
     job.request.cause = cause;

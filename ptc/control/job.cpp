@@ -36,6 +36,11 @@ std::optional<std::vector<collection::ExtraHolder>> Job::initial_copies() const 
   return std::nullopt;
 }
 
+const std::vector<DeviceId>& own_devices(const Job& job) {
+  const bool homeless = job.devices.empty() && job.state.collection != nullptr;
+  return homeless ? job.state.collection->device_of_rank : job.devices;
+}
+
 void account(const Job& job, int64_t steps, double at_s, TimeAccount& time) {
   if (!job.submitted || job.over()) return;
   if (job.moves()) {

@@ -155,6 +155,7 @@ void Reconfigurer::attempt(Job& job) {
     turn_.commands.push_back(planner_.execution(job, source, plan));
     return;
   }
+  if (condition_.any_cut_off()) return wait(job, "its state is cut off");
   std::string why = first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
                                      : describe_missing(*first);
   if (underway.record.aborted_attempts > 0) why += fmt::format(" ({})", underway.record.cause);
@@ -193,6 +194,55 @@ bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
   return true;
 }
 
+// The attempt under way goes to or from devices, hosts or a storage that it cannot reach now.
+bool Reconfigurer::reads_out_of_reach(const Job& job) const {
+  const int home = condition_.home_of(own_devices(job));
+  const auto out = [&](const plan::Location& place) {
+    if (place.kind == plan::Location::Kind::kDevice) return !condition_.on(home, DeviceId(place.index));
+    if (place.kind == plan::Location::Kind::kHostMemory) return !condition_.on(home, HostId(place.index));
+    return !condition_.reaches_storage(home);
+  };
+  const plan::Plan& plan = *job.underway->record.plan;
+  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
+    for (const plan::Leg& leg : plan.patterns.legs(pattern))
+      if (out(leg.src) || out(plan::Location::device(leg.dst))) return true;
+  }
+  const std::vector<DeviceId>& to = job.underway->target.devices;
+  return std::any_of(to.begin(), to.end(), [&](DeviceId device) { return !condition_.on(home, device); });
+}
+
+bool Reconfigurer::leave(Job& job, double since_s, std::optional<double> left_s) {
+  if (job.mode == Mode::kWaiting && job.submitted) keep_waiting(job);
+  const bool changes = job.mode == Mode::kReconfiguring;
+  if (!changes && !job.moves()) return false;
+  const int home = condition_.home_of(own_devices(job));
+  std::vector<DeviceId> out;
+  std::copy_if(job.devices.begin(), job.devices.end(), std::back_inserter(out),
+               [&](DeviceId device) { return !condition_.on(home, device); });
+  if (changes ? !reads_out_of_reach(job) : out.empty()) return false;
+  const std::optional<Target> target = targets_.choose(job);
+  if (!target) return true;
+  // It has stood still since the links failed, or since the step under way then ended; given step times feel no links.
+  const bool feels_links = job.choice != nullptr && job.choice->step_s == 0;
+  const double until_s = feels_links ? std::max(since_s, job.training.start_s) : turn_.now_s;
+  const int64_t done = changes ? job.state.step : job.training.steps_done_at(until_s);
+  const int64_t credited = std::exchange(job.state.step, done);
+  const std::optional<double> change_s = planner_.seconds_to(job, *target);
+  job.state.step = credited;
+  if (!change_s || (left_s && *left_s <= *change_s)) return true;
+  if (changes) {
+    abort(job, "links are down");
+    attempt(job);
+    return false;
+  }
+  turn_.commands.push_back(Halt{.job = job.index});
+  trainer_.credit(job, done, until_s);
+  job.request.cause = "cut off from " + device_list(out);
+  job.request.cause_s = job.request.failed_s = until_s;
+  begin(job);
+  return false;
+}
+
 void Reconfigurer::lose_source(Job& job, SnapshotId copy) {
   if (job.mode != Mode::kReconfiguring || job.underway->source != copy) return;
   abort(job, fmt::format("the copy of step {} cannot be read", job.underway->record.step));
@@ -226,6 +276,7 @@ void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
   job.accounts.time.roll_back(record.step);
   if (job.ledger) job.ledger->roll_back(record.step);
   job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = turn_.now_s};
+  snapshots_.forget_after(job, record.step);
   job.choice = underway.target.choice;
   allocate(job, underway.target.devices, turn_);
   job.accounts.record.reconfigurations.push_back(std::move(record));
@@ -240,15 +291,15 @@ void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
   trainer_.start(job);
 }
 
-void Reconfigurer::wait(Job& job) {
+void Reconfigurer::wait(Job& job, const std::string& reason) {
   if (job.underway && job.underway->record.aborted_attempts > 0) {
     job.accounts.record.reconfigurations.push_back(job.underway->record);
     job.accounts.time.changed(turn_.now_s);
   }
   job.underway.reset();
   job.mode = Mode::kWaiting;
-  job.accounts.time.wait_for(targets_.why_waits(job));
-  job.accounts.record.failure = targets_.why_none(job);
+  job.accounts.time.wait_for(reason.empty() ? targets_.why_waits(job) : reason);
+  job.accounts.record.failure = reason.empty() ? targets_.why_none(job) : reason;
   job.accounts.span_since_s = turn_.now_s;
   allocate(job, targets_.kept_devices(job), turn_);  // its state stays in the memory of the old hosts
   if (lifecycle_.stopping()) lifecycle_.stop(job);

@@ -59,6 +59,9 @@ const std::vector<BulkFlow>& Snapshots::checkpoint_of(const Job& job) {
 std::shared_ptr<const Redundancy> Snapshots::redundancy_of(const Job& job) {
   Work& work = work_on(job);
   std::set<HostId> down = condition_.hosts_down();
+  const int home = condition_.home_of(job.devices);
+  for (int host = 0; host < std::ssize(condition_.cluster().hosts); ++host)
+    if (!condition_.on(home, HostId(host))) down.insert(HostId(host));
   if (!work.redundancy || work.down != down) {
     work.redundancy = std::make_shared<const Redundancy>(
         plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, down));
@@ -117,6 +120,14 @@ void Snapshots::give_up(Job& job, SnapshotId copy) {
   // One that has counted stays where it is, for people to look at.
   for (std::optional<Holding>* held : {&job.copies.checkpoint, &job.copies.redundant}) {
     if (*held && (*held)->snapshot == copy) held->reset();
+  }
+}
+
+void Snapshots::forget_after(Job& job, int64_t step) {
+  for (std::optional<Holding>* held : {&job.copies.checkpoint, &job.copies.redundant}) {
+    if (!*held || (*held)->step <= step) continue;
+    turn_.commands.push_back(Forget{job.index, (*held)->snapshot});
+    held->reset();
   }
 }
 

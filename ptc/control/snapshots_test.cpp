@@ -69,6 +69,19 @@ TEST_F(SnapshotsTest, OneThatArrivesReplacesTheOneBeforeIt) {
   EXPECT_FALSE(snapshots_.arrive(job, 2)) << "not under way";
 }
 
+// Out of reach when the job went back to step 8, the copy would later count as a later state than the job has.
+TEST_F(SnapshotsTest, CopiesOfStepsThatARollbackTookBackAreForgotten) {
+  Job& job = train(10);
+  snapshots_.start_due(job);
+  snapshots_.arrive(job, 1);
+  snapshots_.forget_after(job, 10);
+  EXPECT_TRUE(job.copies.checkpoint) << "of this step";
+  snapshots_.forget_after(job, 8);
+  EXPECT_FALSE(job.copies.checkpoint);
+  ASSERT_EQ(parts_.all<Forget>().size(), 1u);
+  EXPECT_EQ(parts_.all<Forget>()[0].snapshot, 1);
+}
+
 TEST_F(SnapshotsTest, ALossOfASourceGivesUpTheCopy) {
   Job& job = train(10);
   snapshots_.start_due(job);

@@ -25,12 +25,6 @@ bool all_in(const std::vector<DeviceId>& some, const std::vector<DeviceId>& devi
   });
 }
 
-// A job that waits without devices would best go back to where its state was.
-const std::vector<DeviceId>& own_devices(const Job& job) {
-  const bool homeless = job.devices.empty() && job.state.collection != nullptr;
-  return homeless ? job.state.collection->device_of_rank : job.devices;
-}
-
 }  // namespace
 
 Targets::Targets(const scenario::Scenario& scenario, const scenario::Strategy& strategy, const Condition& condition,
@@ -69,7 +63,10 @@ bool Targets::may_stay(const Job& job) const {
 std::vector<DeviceId> Targets::free_devices(const Job& job) const {
   const bool beginning = turn_.logged == 1;  // nobody is given what another one names
   const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/beginning);
-  const auto is_free = [&](DeviceId device) { return condition_.usable(device) && !taken.contains(device); };
+  const int home = condition_.home_of(own_devices(job));
+  const auto is_free = [&](DeviceId device) {
+    return condition_.usable(device) && condition_.on(home, device) && !taken.contains(device);
+  };
   std::vector<DeviceId> free;
   const std::vector<DeviceId>& first = job.wanted.devices.empty() ? own_devices(job) : job.wanted.devices;
   std::copy_if(first.begin(), first.end(), std::back_inserter(free), is_free);
@@ -177,17 +174,21 @@ std::string Targets::why_none(const Job& job) const {
 
 Targets::Offer Targets::offer_to(const Job& job) const {
   const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/false);
-  const int devices = scenario_.cluster.device_count();
+  const int devices = scenario_.cluster.device_count(), home = condition_.home_of(own_devices(job));
+  int cut_off = 0;
   Offer offer;
   for (int i = 0; i < devices; ++i) {
     const DeviceId device(i);
     if (!condition_.usable(device)) {
       ++offer.gone;
+    } else if (!condition_.on(home, device)) {
+      ++cut_off;
     } else if (taken.contains(device)) {
       ++offer.held;
     }
   }
-  offer.gpus = devices - offer.gone - offer.held;
+  offer.gpus = devices - offer.gone - cut_off - offer.held;
+  if (cut_off > 0) offer.why.push_back(fmt::format("{} of {} cut off", cut_off, devices));
   if (offer.gone > 0) offer.why.push_back(fmt::format("{} of {} lost or drained", offer.gone, devices));
   if (offer.held > 0) offer.why.push_back(fmt::format("{} held by other jobs", offer.held));
   if (!job.wanted.devices.empty()) {
@@ -204,7 +205,7 @@ std::string Targets::why_waits(const Job& job) const {
   if (scenario_.policy && job.wanted.devices.empty()) return "queued: the policy gives it no GPUs";
   if (scenario_.policy && jobs_.blocked(job)) return "queued: other jobs are still on its GPUs";
   const auto [gpus, held, gone, why] = offer_to(job);
-  if (held > 0 && gone == 0) return "queued: other jobs have GPUs that it needs";
+  if (held > 0 && gone == 0 && !condition_.any_cut_off()) return "queued: other jobs have GPUs that it needs";
   const std::string text = gpus == 0 ? "no GPU is free" : fmt::format("no layout fits {} GPUs", gpus);
   return why.empty() ? text : fmt::format("{} ({})", text, fmt::join(why, ", "));
 }

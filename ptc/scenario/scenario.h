@@ -136,7 +136,9 @@ struct Redeploy {
 struct Fail {
   std::vector<DeviceId> devices;
   std::vector<std::string> links;
-  bool hangs = false;  // devices stand still, which takes longer to notice than that they are gone
+  bool hangs = false;                // devices stand still, which takes longer to notice than that they are gone
+  bool leave = false;                // jobs leave hosts that the links cut off
+  std::optional<double> expected_s;  // so long the links are thought to be down; nothing: nobody knows
 };
 struct Repair {
   std::vector<DeviceId> devices;

@@ -34,6 +34,7 @@ class EventBuilder {
   What build_redeploy();
   What build_degrade();
   What build_preempt();
+  Fail checked_leave(Fail fail);
   std::optional<int> job_at(const std::string& path, const std::string& name);
   using Numbers = google::protobuf::RepeatedField<int32_t>;
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
@@ -338,6 +339,23 @@ What EventBuilder::build_preempt() {
   return preempt;
 }
 
+Fail EventBuilder::checked_leave(Fail fail) {
+  const std::string leave = at("fail") + ".leave", expected = at("fail") + ".expected";
+  fail.leave = message_.fail().leave();
+  if (fail.leave && source_.given("policy")) {
+    source_.error(leave, "which hosts a job leaves is the policy's to decide", "leave it out, or the policy",
+                  {{"policy", "the policy is chosen here"}});
+  }
+  if (fail.leave && fail.links.empty())
+    source_.error(leave, "jobs leave what links cut off, and none is named", "name links or switches, or leave it out");
+  if (!source_.given(expected)) return fail;
+  fail.expected_s = source_.seconds(expected, message_.fail().expected());
+  if (fail.expected_s == 0.0)
+    source_.error(expected, "a failure lasts longer than 0 s", "leave it out if nobody knows");
+  if (!fail.leave) source_.error(expected, "only jobs that may leave weigh how long it lasts", "add leave: true");
+  return fail;
+}
+
 What EventBuilder::build_what() {
   const auto target = [&](const std::string& field, const auto& given) {
     const int named =
@@ -355,7 +373,7 @@ What EventBuilder::build_what() {
       auto [devices, links] = target("fail", message_.fail());
       if (message_.fail().hangs() && devices.empty())
         source_.error(at("fail") + ".hangs", "a link does not hang", "name devices or hosts, or leave hangs out");
-      return Fail{std::move(devices), std::move(links), message_.fail().hangs()};
+      return checked_leave(Fail{std::move(devices), std::move(links), message_.fail().hangs()});
     }
     case proto::ScenarioEvent::kRepair: {
       auto [devices, links] = target("repair", message_.repair());
@@ -370,78 +388,6 @@ What EventBuilder::build_what() {
     source_.error(path_, "this event has no action", "give one of resize, redeploy, fail, repair, degrade, preempt");
   return Fail{};
 }
-
-// A repair makes sense only for what some event of the scenario takes away.
-class RepairChecker {
- public:
-  RepairChecker(Context& context, const Scenario& scenario)
-      : context_(context), devices_(scenario.absent.begin(), scenario.absent.end()) {
-    for (const ScenarioEvent& event : scenario.events) {
-      if (const auto* fail = std::get_if<Fail>(&event.what)) {
-        devices_.insert(fail->devices.begin(), fail->devices.end());
-        links_.insert(fail->links.begin(), fail->links.end());
-      } else if (const auto* preempt = std::get_if<Preempt>(&event.what)) {
-        devices_.insert(preempt->devices.begin(), preempt->devices.end());
-      }
-    }
-  }
-
-  void check(const proto::Repair& repair, const std::string& path) {
-    const std::string hint = "no fail or preempt event takes it away";
-    for (int i = 0; i < repair.racks_size(); ++i) {
-      const std::vector<HostId> hosts = context_.cluster->hosts_of_rack(repair.racks(i));
-      if (std::any_of(hosts.begin(), hosts.end(), [&](HostId host) { return any_lost(host); })) continue;
-      context_.source.error(fmt::format("{}.racks[{}]", path, i),
-                            fmt::format("rack {} is repaired but never failed", repair.racks(i)), hint);
-    }
-    check_switches(repair, path);
-    for (int i = 0; i < repair.hosts_size(); ++i) {
-      if (any_lost(HostId(repair.hosts(i)))) continue;
-      context_.source.error(fmt::format("{}.hosts[{}]", path, i),
-                            fmt::format("host {} is repaired but never failed", repair.hosts(i)), hint);
-    }
-    for (int i = 0; i < repair.devices_size(); ++i) {
-      if (devices_.count(DeviceId(repair.devices(i))) != 0) continue;
-      context_.source.error(fmt::format("{}.devices[{}]", path, i),
-                            fmt::format("device {} is repaired but never failed", repair.devices(i)), hint);
-    }
-    for (int i = 0; i < repair.links_size(); ++i) {
-      if (links_.count(repair.links(i)) != 0) continue;
-      context_.source.error(fmt::format("{}.links[{}]", path, i),
-                            fmt::format("link \"{}\" is repaired but never failed", repair.links(i)),
-                            "no fail event takes it away; a degrade ends with a degrade to factor 1");
-    }
-  }
-
-  // Of a repaired host, rack or switch, only what it lost counts.
-  void keep_lost(Repair& repair) const {
-    std::erase_if(repair.devices, [&](DeviceId device) { return devices_.count(device) == 0; });
-    std::erase_if(repair.links, [&](const std::string& link) { return links_.count(link) == 0; });
-  }
-
- private:
-  void check_switches(const proto::Repair& repair, const std::string& path) {
-    const std::vector<cluster::NamedSwitch> all = cluster::switches_of(*context_.cluster);
-    for (int i = 0; i < repair.switches_size(); ++i) {
-      const auto one = std::find_if(
-          all.begin(), all.end(), [&](const cluster::NamedSwitch& known) { return known.name == repair.switches(i); });
-      if (std::any_of(one->links.begin(), one->links.end(), [&](const auto& link) { return links_.contains(link); }))
-        continue;
-      context_.source.error(fmt::format("{}.switches[{}]", path, i),
-                            fmt::format("switch \"{}\" is repaired but never failed", repair.switches(i)),
-                            "no fail event takes it or a link of it away");
-    }
-  }
-
-  bool any_lost(HostId host) const {
-    const std::vector<DeviceId> all = context_.cluster->devices_of(host);
-    return std::any_of(all.begin(), all.end(), [&](DeviceId device) { return devices_.count(device) != 0; });
-  }
-
-  Context& context_;
-  std::set<DeviceId> devices_;
-  std::set<std::string> links_;
-};
 
 }  // namespace
 
@@ -459,13 +405,7 @@ void build_events(Context& context, Scenario& scenario) {
   scenario.events.insert(scenario.events.end(), of_hosts.begin(), of_hosts.end());
   // With an event not understood, or hosts unknown, "never failed" could be wrong.
   if (!context.cluster.has_value() || context.source.errors() != before || context.source.broken("events")) return;
-  RepairChecker repairs(context, scenario);
-  for (int i = 0; i < context.message.events_size(); ++i) {
-    const proto::ScenarioEvent& event = context.message.events(i);
-    if (!event.has_repair()) continue;
-    repairs.check(event.repair(), fmt::format("events[{}].repair", i));
-    repairs.keep_lost(std::get<Repair>(scenario.events[static_cast<size_t>(i)].what));
-  }
+  check_repairs(context, scenario);
 }
 
 }  // namespace scalai::scenario::internal

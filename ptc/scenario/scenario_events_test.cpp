@@ -10,6 +10,7 @@
 namespace scalai::scenario {
 namespace events_test {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::job_text;
 using testing::scenario_of;
@@ -82,6 +83,18 @@ TEST(SwitchesInEvents, AreTheirLinks) {
             resolved(racked(at + "fail { links: [\"h4.nic0.up\", \"h4.nic0.down\", \"leaf2.up\", \"leaf2.down\", "
                                  "\"leaf0.up\", \"leaf0.down\", \"leaf1.up\", \"leaf1.down\"] } }",
                             kLeaves)));
+}
+
+TEST(SwitchesInEvents, JobsMayLeaveWhatTheyCutOff) {
+  const std::string at = "events { at: \"10s\" fail { switches: \"leaf2\" ";
+  EXPECT_THAT(resolved(racked(at + "leave: true expected: \"20min\" } }", kLeaves)),
+              ContainsRegex("leave: true\n +expected: \"1200s\""));
+  EXPECT_THAT(problems(racked("events { at: \"10s\" fail { hosts: 1 leave: true } }", kLeaves)),
+              HasSubstr("jobs leave what links cut off, and none is named"));
+  EXPECT_THAT(problems(racked(at + "expected: \"20min\" } }", kLeaves)), HasSubstr("hint: add leave: true"));
+  EXPECT_THAT(problems(racked(at + "leave: true expected: \"0s\" } }", kLeaves)), HasSubstr("lasts longer than 0 s"));
+  EXPECT_THAT(problems(racked("policy { name: \"fifo\" } " + at + "leave: true } }", kLeaves)),
+              HasSubstr("the policy's to decide"));
 }
 
 TEST(SwitchesInEvents, WrongOnesAreNamed) {

@@ -43,6 +43,8 @@ std::optional<cluster::Cluster> build_cluster(const proto::Cluster& message, con
 
 void build_jobs(Context& context, Scenario& scenario);
 void build_events(Context& context, Scenario& scenario);
+// Repairs of what some event takes away; of a repaired host, rack or switch only that is kept.
+void check_repairs(Context& context, Scenario& scenario);
 // Strategy, costs, planner and expectations.
 void build_options(Context& context, Scenario& scenario);
 

@@ -184,6 +184,8 @@ class EventWriter {
   void operator()(const Fail& what) {
     write_targets(what, *out_.mutable_fail());
     if (what.hangs) out_.mutable_fail()->set_hangs(true);
+    if (what.leave) out_.mutable_fail()->set_leave(true);
+    if (what.expected_s) out_.mutable_fail()->set_expected(seconds_text(*what.expected_s));
   }
   void operator()(const Repair& what) { write_targets(what, *out_.mutable_repair()); }
   void operator()(const Degrade& what) {

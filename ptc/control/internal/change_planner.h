@@ -4,6 +4,7 @@
 // thread; changes nothing.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -51,6 +52,8 @@ class ChangePlanner {
   double least_change_s() const { return change::fixed_seconds(strategy_.costs, {}); }
   // Prices changes from the job's present state to candidates on devices out of `usable`. Both outlive the function.
   scenario::Chooser::Change pricer(const Job& job, const std::vector<DeviceId>& usable) const;
+  // Of the change to this target, and of the steps that it has run again. Nothing: no copy of the state can be read.
+  std::optional<double> seconds_to(const Job& job, const Target& target) const;
   // By the closed form; the devices in rank order.
   parallel::Hardware hardware_on(const Job& job, const scenario::ParallelChoice& choice,
                                  const std::vector<DeviceId>& devices) const;
@@ -60,6 +63,7 @@ class ChangePlanner {
     Source source;
     std::vector<BulkFlow> flows;
   };
+  void leave_out_of_reach(const Job& job, Source& source) const;
   std::vector<BulkFlow> staging_flows(const Source& source) const;
   double reading_seconds(const Job& job, const Source& source) const;
   std::optional<parallel::Change> change_to(const Job& job, const std::vector<DeviceId>& usable,

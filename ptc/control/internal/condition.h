@@ -9,6 +9,7 @@
 
 #include "ptc/base/ids.h"
 #include "ptc/cluster/cluster.h"
+#include "ptc/cluster/islands.h"
 #include "ptc/scenario/scenario.h"
 
 namespace scalai::control {
@@ -24,6 +25,8 @@ class Condition {
   void fail(const scenario::Fail& what);
   // Returns those of the devices that are dead now: a repair after the failure has brought the others back.
   std::set<DeviceId> lose(const std::set<DeviceId>& devices, double failed_at_s);
+  // The failure of links is noticed: jobs leave what those cut off that are still down. False: none is.
+  bool cut_off(const scenario::Fail& what);
   // Devices and links are nominal again, and not to be left any more.
   void repair(const scenario::Repair& what, double now_s);
   // Returns what takes effect: a link that is down stays down until its repair.
@@ -39,6 +42,16 @@ class Condition {
   bool lost_since(DeviceId device, double made_s) const;
   // Hosts without a living device: their memory is lost, too.
   std::set<HostId> hosts_down() const;
+
+  // ---- what links cut off; while `any_cut_off` is false, nothing
+  bool any_cut_off() const { return !islands_.of_host.empty(); }
+  // The island on which a job goes on that is, or was, on these devices: theirs, if they are in one. Else of those that
+  // reach the storage, if any does, the one with the most devices that are up; of equal ones the first.
+  int home_of(const std::vector<DeviceId>& devices) const;
+  bool on(int island, HostId host) const;
+  bool on(int island, DeviceId device) const { return on(island, cluster_.host_of(device)); }
+  bool reaches_storage(int island) const { return !any_cut_off() || islands_.reach_storage[at(island)]; }
+
   const std::map<DeviceId, double>& speed() const { return speed_; }  // of degraded devices, share of nominal
   const std::map<std::string, double>& links() const {
     return links_;
@@ -46,11 +59,16 @@ class Condition {
   const cluster::Cluster& cluster() const { return cluster_; }
 
  private:
+  static size_t at(int island) { return static_cast<size_t>(island); }
+  void find_islands();
+
   const cluster::Cluster& cluster_;
   std::set<DeviceId> dead_, draining_;
   std::map<DeviceId, double> repaired_at_s_;
   std::map<DeviceId, double> speed_;
   std::map<std::string, double> links_;
+  std::set<std::string> cutting_;  // links that are down and cut hosts off
+  cluster::Islands islands_;       // empty without them
 };
 
 }  // namespace scalai::control

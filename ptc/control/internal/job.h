@@ -112,6 +112,9 @@ struct Job {
   }
 };
 
+// Where the job is. One that waits without devices would best go back to where its state was.
+const std::vector<DeviceId>& own_devices(const Job& job);
+
 // Ends the stretch of the job's time that is under way at `at_s`, with `steps` done since the last Train command.
 void account(const Job& job, int64_t steps, double at_s, TimeAccount& time);
 

@@ -6,6 +6,7 @@
 //                 ▲  └────► wait (nothing fits), failed (no complete copy of the state)
 //                 └──────── lose (Abort)
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -33,6 +34,10 @@ class Reconfigurer {
   void begin(Job& job);
   // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere. False: this is no such job.
   bool lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  // Links that failed at `since_s` cut hosts off: a job that has devices on both sides leaves those out of its reach. It stays
+  // where it is if nothing else fits, no copy of its state can be read, or the links are thought to be back (after `left_s`;
+  // nothing: nobody knows) before it could train elsewhere. True: it stays, standing still.
+  bool leave(Job& job, double since_s, std::optional<double> left_s);
   // A copy cannot be read: an attempt that reads it gives way to one from the next source, or the job fails.
   void lose_source(Job& job, SnapshotId copy);
   // Nothing fits a job that waits, still: the reason may be another one.
@@ -43,7 +48,8 @@ class Reconfigurer {
  private:
   void attempt(Job& job);
   void abort(Job& job, const std::string& cause);
-  void wait(Job& job);
+  void wait(Job& job, const std::string& reason = "");
+  bool reads_out_of_reach(const Job& job) const;
   void make_initial_state(Job& job, std::shared_ptr<const collection::Collection> collection);
 
   const bool has_policy_;

@@ -18,9 +18,11 @@ struct Timer {
     kUntil,     // the scenario ends
     kArrival,   // jobs are submitted
     kWake,      // the policy is asked
+    kCutOff,    // the failure `event` of links is noticed, or has lasted as long as it was thought to
   };
   Purpose purpose = Purpose::kEvent;
   size_t event = 0;
+  double since_s = 0;  // kCutOff: when the links failed
 };
 
 class Script {

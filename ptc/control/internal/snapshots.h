@@ -33,6 +33,8 @@ class Snapshots {
   bool arrive(Job& job, int64_t tag);
   // The copy came to nothing, or cannot be read. Nobody goes back to it.
   void give_up(Job& job, SnapshotId copy);
+  // The job goes on from `step`: copies of later steps, which were out of reach, are of a past that did not happen.
+  void forget_after(Job& job, int64_t step);
   // What these devices held of the job's state and its copies is gone.
   void lose(Job& job, const std::set<DeviceId>& devices);
   // Gives up the copies under way that are worth nothing any more.
