@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/accuracy/model/internal/printed.h"
+#include "apps/accuracy/model/step_rows.h"
 #include "ptc/base/status.h"
 #include "ptc/parallel/memory.h"
 
@@ -75,6 +76,7 @@ RowResult memory_result(RowReader& row, const Models& models) {
   const double predicted = bytes_of(memory.run, memory.quantity) / (unit == "GB" ? 1e9 : kGiB);
   const bool part = memory.quantity == "state" || memory.quantity == "activations";
   result.group = "memory, " + (part ? memory.quantity : "peak");
+  result.held_out = held_out(row.table_name(), result.label);
   conclude(result, predicted, predicted / result.published - 1);
   return result;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/accuracy/model/step_rows.h"
 #include "apps/accuracy/model/testing/support.h"
 
 namespace scalai::parallel::validation {
@@ -29,6 +30,23 @@ TEST(MemoryRows, StateIsEighteenBytesAParameter) {
   EXPECT_NEAR(result.predicted, 18 * params / 8 / (1 << 30), 0.01 * result.predicted);
   EXPECT_NEAR(result.error, result.predicted / 46 - 1, 1e-12);
   EXPECT_EQ(result.unit, "GiB");
+}
+
+// Table "t", row "row": the fit half. A row of a table whose digest is even is in the other one.
+TEST(MemoryRows, AreHeldOutByTheirNames) {
+  EXPECT_EQ(memory_of_row("quantity=state published=46").held_out, held_out("t", "row"));
+  const std::string text = "# kind: memory\n# title: t\n# source: s\n# default: " + std::string(kRun) +
+                           "quantity=state published=46\nlabel\na\nb\nc\nd\ne\nf\n";
+  Diagnostics problems("t.csv", text);
+  const PublishedTable table = read_table("t", text, problems);
+  int held = 0;
+  for (size_t i = 0; i < 6; ++i) {
+    RowReader reader(table, i, problems);
+    const RowResult result = memory_result(reader, models());
+    EXPECT_EQ(result.held_out, held_out("t", result.label)) << result.label;
+    held += result.held_out ? 1 : 0;
+  }
+  EXPECT_GT(held, 0);
 }
 
 TEST(MemoryRows, ActivationsOfAllLayers) {
