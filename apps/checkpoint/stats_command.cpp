@@ -3,13 +3,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/stats_json.h"
 #include "apps/checkpoint/stats_near.h"
+#include "apps/checkpoint/stats_spread.h"
 #include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
@@ -18,6 +19,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/base/url.h"
 #include "ptc/checkpoint/views/checkpoint_stats.h"
 
 namespace scalai::apps {
@@ -35,6 +37,7 @@ constexpr ptrdiff_t kMostNamed = 5;
 struct Looked {
   const Checkpoint& checkpoint;
   const Checkpoint* since = nullptr;
+  std::string path, since_path;  // as they are named
   std::vector<TensorStats> stats;
   std::vector<std::string> only_here, only_there, other_shape;
   const LogicalState& state(const TensorStats& one) const { return checkpoint.tensors()[one.tensor]; }
@@ -47,7 +50,7 @@ bool matches(const std::string& name, const std::vector<std::string>& patterns) 
 }
 
 // InvalidArgument: patterns that no tensor matches.
-absl::StatusOr<std::vector<size_t>> wanted_tensors(const Checkpoint& checkpoint,
+absl::StatusOr<std::vector<size_t>> wanted_tensors(const Checkpoint& checkpoint, const std::string& path,
                                                    const std::vector<std::string>& patterns) {
   std::vector<std::string> idle;
   for (const std::string& pattern : patterns) {
@@ -57,8 +60,9 @@ absl::StatusOr<std::vector<size_t>> wanted_tensors(const Checkpoint& checkpoint,
   }
   if (!idle.empty()) {
     return invalid(
-        fmt::format("{}: no tensor is named {}; `scalai checkpoint show` lists the names, and * stands for any text",
-                    checkpoint.info().path, fmt::join(idle, " or ")));
+        fmt::format("{}: no tensor is named {}; `scalai checkpoint show` lists the names, and *, ? and [a-z] stand for "
+                    "what they do in names of files",
+                    path, fmt::join(idle, " or ")));
   }
   std::vector<size_t> tensors;
   for (size_t i = 0; i < checkpoint.tensors().size(); ++i)
@@ -182,39 +186,11 @@ void print_table(const Looked& looked, bool histogram) {
     print("note: |change| and largest leave {} out that became or were not finite\n", counted(no_number, "element"));
 }
 
-ordered_json number_json(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
-
-ordered_json of_finite(const ElementStats& stats, double value) {
-  return stats.finite() > 0 ? number_json(value) : ordered_json(nullptr);
-}
-
-ordered_json json_of(const ElementStats& stats) {
-  return {{"elements", stats.elements},
-          {"nan", stats.nans},
-          {"inf", stats.infinities},
-          {"zeros", stats.zeros},
-          {"norm", of_finite(stats, stats.norm())},
-          {"mean", of_finite(stats, stats.mean())},
-          {"sum", number_json(stats.sum)},
-          {"squares", number_json(stats.squares)},
-          {"min", number_json(stats.min)},
-          {"max", number_json(stats.max)}};
-}
-
-ordered_json json_of(const tensor::ElementChange& change) {
-  return {{"elements", change.elements},
-          {"changed", change.changed},
-          {"no_number", change.no_number},
-          {"norm", number_json(change.norm())},
-          {"squares", number_json(change.squares)},
-          {"largest", number_json(change.largest)}};
-}
-
 void print_json(const Looked& looked) {
-  ordered_json json = {{"path", looked.checkpoint.info().path}};
+  ordered_json json = {{"path", looked.path}};
   if (looked.checkpoint.info().step >= 0) json["step"] = looked.checkpoint.info().step;
   if (looked.since != nullptr) {
-    json["since"] = looked.since->info().path;
+    json["since"] = looked.since_path;
     json["not_before"] = looked.only_here;
     json["not_any_more"] = looked.only_there;
     json["other_shape"] = looked.other_shape;
@@ -234,13 +210,7 @@ void print_json(const Looked& looked) {
                         {"shape", state.shape.str()},
                         {"kind", model::name_of(state.kind)}};
     one.update(json_of(stats.elements));
-    // [power, elements]: of elements with 2^power <= |x| < 2^(power + 1).
-    ordered_json magnitudes = ordered_json::array();
-    for (int i = 0; i < ElementStats::kMagnitudes; ++i) {
-      const int64_t some = stats.elements.magnitudes[static_cast<size_t>(i)];
-      if (some > 0) magnitudes.push_back({i - ElementStats::kBias, some});
-    }
-    one["magnitudes"] = std::move(magnitudes);
+    one["magnitudes"] = json_of_magnitudes(stats.elements);
     if (stats.change) one["change"] = json_of(*stats.change);
     json["tensors"].push_back(std::move(one));
   }
@@ -259,8 +229,17 @@ int judge(const Looked& looked) {
   return kExpectationFailed;
 }
 
+// What is looked at, and where its files are: here, also on hosts, or only there.
+struct Sources {
+  SpreadCheckpoint checkpoint, since;
+  const Checkpoint* before() const { return since.checkpoint.get(); }  // nullptr: nothing is compared
+  SpreadStats spread(const near::Launch& launch) const {
+    return {.checkpoint = checkpoint, .since = before() == nullptr ? nullptr : &since, .launch = launch};
+  }
+};
+
 // Here, or on the hosts of `near`.
-absl::StatusOr<std::vector<TensorStats>> look(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
+absl::StatusOr<std::vector<TensorStats>> look(const Sources& sources, const std::vector<size_t>& tensors,
                                               NearStats near) {
   absl::StatusOr<NearStatsResult> result = NearStatsResult{};
   {
@@ -270,15 +249,38 @@ absl::StatusOr<std::vector<TensorStats>> look(const Checkpoint& checkpoint, cons
                   fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
     };
     near.progress = progress;
-    if (near.hosts.empty())
+    near.since = sources.before();
+    if (!sources.checkpoint.is_whole_here) {
+      SpreadStats spread = sources.spread(near.launch);
+      spread.progress = progress;
+      result = stats_spread(tensors, spread);
+    } else if (near.hosts.empty()) {
       return checkpoint::stats_of(
-          checkpoint, tensors,
+          *sources.checkpoint.checkpoint, tensors,
           {.since = near.since, .threads = static_cast<int>(hardware_threads()), .progress = progress});
-    result = stats_near(checkpoint, tensors, near);
+    } else {
+      result = stats_near(*sources.checkpoint.checkpoint, tensors, near);
+    }
   }
   if (!result.ok()) return result.status();
   for (const std::string& note : result->notes) say("scalai checkpoint stats: note: {}\n", note);
   return std::move(result->stats);
+}
+
+int explain(const Sources& sources, const std::vector<size_t>& tensors, const NearStats& near) {
+  if (sources.checkpoint.is_whole_here) {
+    print("{} is whole on this machine: {}\n", sources.checkpoint.path,
+          near.hosts.empty() ? "it is read here" : "hosts that have all of it, too, take tensors as they get free");
+    return 0;
+  }
+  const auto shares = shares_of(tensors, sources.spread(near.launch));
+  if (!shares.ok()) return report_error(shares.status());
+  Table table({"host", "files>", "parts>", "bytes>"});
+  for (const SpreadShare& share : *shares)
+    table.row(
+        {share.host, fmt::format("{}", share.files), fmt::format("{}", share.parts), fmt::format("{}", share.bytes)});
+  print("{}\nwhat is looked at here is fetched\n", table.text(stdout_screen()));
+  return 0;
 }
 
 // The hosts of --host, and how the same options are said there. Paths are the same on every host, but for that of --host.
@@ -298,6 +300,57 @@ absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
   return near;
 }
 
+absl::StatusOr<checkpoint::OpenOptions> options_of(const Arguments& arguments, const std::string& path,
+                                                   const std::string& of) {
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::OpenOptions options, open_options_of(arguments, path));
+  options.from = arguments.text(of + "from"), options.names = arguments.text(of + "names");
+  return options;
+}
+
+// `of`: what options of it begin with. On hosts where it is not whole here; there, too, it may be a folder, and nothing else.
+absl::StatusOr<SpreadCheckpoint> open_source(const Arguments& arguments, const std::string& path, const std::string& of,
+                                             const std::vector<near::Host>& hosts, const near::Launch& launch) {
+  SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, options_of(arguments, path, of));
+  auto here = Checkpoint::open(path, options);
+  if (here.ok())
+    return SpreadCheckpoint{
+        .path = (*here)->info().path, .source = {}, .checkpoint = *std::move(here), .is_whole_here = true};
+  if (hosts.empty() || is_http(path) || path.ends_with(".safetensors")) return here.status();
+  return open_spread(path, hosts, launch, options, !of.empty());
+}
+
+absl::StatusOr<Sources> open_sources(const Arguments& arguments, const NearStats& near) {
+  Sources sources;
+  absl::Status problems;
+  const auto open = [&](const std::string& path, const std::string& of, const std::vector<near::Host>& hosts,
+                        SpreadCheckpoint& to) {
+    auto opened = open_source(arguments, path, of, hosts, near.launch);
+    if (opened.ok()) {
+      to = *std::move(opened);
+      return;
+    }
+    const bool first = problems.ok();
+    const std::string text = (first ? "" : message_of(problems) + "\n") + message_of(opened.status());
+    problems = absl::Status(first ? opened.status().code() : problems.code(), text);
+  };
+  open(arguments.positional()[0], "", near.hosts, sources.checkpoint);
+  if (arguments.has("since")) {
+    std::vector<near::Host> hosts = near.hosts;
+    for (near::Host& host : hosts) host.folder = absolute_path(arguments.text("since"));
+    if (problems.ok() && !sources.checkpoint.is_whole_here) {
+      // Where hosts have it beside the other one, nothing has to be fetched.
+      const auto options = options_of(arguments, arguments.text("since"), "since-");
+      auto there = options.ok() ? open_spread(arguments.text("since"), hosts, near.launch, *options, true)
+                                : absl::StatusOr<SpreadCheckpoint>(options.status());
+      if (there.ok()) sources.since = *std::move(there);
+      if (there.ok()) return sources;
+    }
+    open(arguments.text("since"), "since-", hosts, sources.since);
+  }
+  if (!problems.ok()) return problems;
+  return sources;
+}
+
 int stats_main(const Arguments& arguments) {
   const std::string format = arguments.text("format");
   if (arguments.flag("histogram") && format == "json")
@@ -311,28 +364,17 @@ int stats_main(const Arguments& arguments) {
     return absl::IsInvalidArgument(near.status()) ? usage_error("checkpoint stats", message_of(near.status()))
                                                   : report_error(near.status());
   raise_open_files();
-  absl::Status problems;
-  using Opened = std::shared_ptr<const Checkpoint>;
-  const auto open = [&](const std::string& path, const char* from, const char* names) -> Opened {
-    auto options = open_options_of(arguments, path);
-    if (options.ok()) options->from = arguments.text(from), options->names = arguments.text(names);
-    auto opened = options.ok() ? Checkpoint::open(path, *options) : options.status();
-    if (opened.ok()) return *opened;
-    const bool first = problems.ok();
-    const std::string text = (first ? "" : message_of(problems) + "\n") + message_of(opened.status());
-    problems = absl::Status(first ? opened.status().code() : problems.code(), text);
-    return nullptr;
-  };
-  const Opened checkpoint = open(arguments.positional()[0], "from", "names");
-  const Opened since = arguments.has("since") ? open(arguments.text("since"), "since-from", "since-names") : nullptr;
-  if (!problems.ok()) return report_error(problems);
+  const auto sources = open_sources(arguments, *near);
+  if (!sources.ok()) return report_error(sources.status());
+  const Checkpoint& checkpoint = *sources->checkpoint.checkpoint;
   const std::vector<std::string> patterns = arguments.list("tensors");
-  const auto tensors = wanted_tensors(*checkpoint, patterns);
+  const auto tensors = wanted_tensors(checkpoint, sources->checkpoint.path, patterns);
   if (!tensors.ok()) return report_error(tensors.status());
-  near->since = since.get();
-  auto stats = look(*checkpoint, *tensors, *std::move(near));
+  if (arguments.flag("explain")) return explain(*sources, *tensors, *near);
+  auto stats = look(*sources, *tensors, *std::move(near));
   if (!stats.ok()) return report_error(stats.status());
-  Looked looked{*checkpoint, since.get(), *std::move(stats), {}, {}, {}};
+  const Checkpoint* const since = sources->before();
+  Looked looked{checkpoint, since, sources->checkpoint.path, sources->since.path, *std::move(stats), {}, {}, {}};
   if (since != nullptr) compare_names(patterns, looked);
   if (format == "json") {
     print_json(looked);
@@ -357,15 +399,17 @@ elements that are finite, how many are 0, NaN or infinite, and their magnitudes 
 --since compares with another checkpoint, which may be in another layout and another type: elements
 that have changed, and norm and largest of the differences.
 
-With --host each tensor is looked at by one of these hosts, which see DIR under the same path, or
-under their own; the result is the same. A host that fails leaves its share to the others.)",
+With --host, where DIR is whole on this machine, each tensor is looked at by one of these hosts, which
+see DIR under the same path, or under their own; the result is the same. Else each host has some files
+of DIR, and looks at what it has. A host that fails leaves its share to the others.)",
        .options = joined(
            {{text_option("since", "DIR",
                          "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
              text_option("since-from", "LAYOUT", "Its layout, as --from."),
              choice_option("since-names", "NAMES", "Its names, as --names.", {"hf", "megatron", "logical"}),
-             list_option("tensors", "NAMES", "Only these tensors; * stands for any text."),
+             list_option("tensors", "NAMES", "Only these tensors; *, ? and [a-z] as in names of files."),
              flag_option("histogram", "Show the magnitudes as bars."),
+             flag_option("explain", "Print which host would look at how much, and look at nothing."),
              flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
             checkpoint_source_options(),
             host_options(),

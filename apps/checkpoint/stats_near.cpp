@@ -4,17 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/checkpoint/stats_json.h"
 #include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
@@ -41,34 +40,13 @@ std::string pattern_of(const std::string& name) {
   return pattern;
 }
 
-double number_of(const nlohmann::json& value, double absent) { return value.is_null() ? absent : value.get<double>(); }
-
 // What `scalai checkpoint stats --format=json` says of a tensor; nullopt: it is another tensor than `state`.
 std::optional<TensorStats> stats_of_json(const nlohmann::json& one, const LogicalState& state) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
   if (one.at("shape") != state.shape.str() || one.at("dtype") != tensor::name_of(state.dtype)) return std::nullopt;
-  TensorStats stats;
-  tensor::ElementStats& elements = stats.elements;
-  elements.elements = one.at("elements").get<int64_t>();
-  elements.nans = one.at("nan").get<int64_t>();
-  elements.infinities = one.at("inf").get<int64_t>();
-  elements.zeros = one.at("zeros").get<int64_t>();
-  elements.min = number_of(one.at("min"), kInfinite);
-  elements.max = number_of(one.at("max"), -kInfinite);
-  elements.sum = number_of(one.at("sum"), kInfinite);
-  elements.squares = number_of(one.at("squares"), kInfinite);
-  for (const nlohmann::json& pair : one.at("magnitudes")) {
-    const int64_t at = pair.at(0).get<int64_t>() + tensor::ElementStats::kBias;
-    if (at < 0 || at >= tensor::ElementStats::kMagnitudes) return std::nullopt;
-    elements.magnitudes[static_cast<size_t>(at)] = pair.at(1).get<int64_t>();
-  }
-  if (!one.contains("change")) return stats;
-  const nlohmann::json& change = one.at("change");
-  stats.change = tensor::ElementChange{.elements = change.at("elements").get<int64_t>(),
-                                       .changed = change.at("changed").get<int64_t>(),
-                                       .no_number = change.at("no_number").get<int64_t>(),
-                                       .squares = number_of(change.at("squares"), kInfinite),
-                                       .largest = number_of(change.at("largest"), kInfinite)};
+  const auto elements = elements_of_json(one);
+  if (!elements) return std::nullopt;
+  TensorStats stats{.tensor = 0, .elements = *elements, .change = {}};
+  if (one.contains("change")) stats.change = change_of_json(one.at("change"));
   return stats;
 }
 
@@ -173,22 +151,9 @@ class HoldersStats {
   absl::StatusOr<std::string> output_of(near::Session& session, size_t host, const std::string& verb,
                                         const std::vector<std::string>& more) const {
     const near::Host& where = near_.hosts[host];
-    const std::filesystem::path program = where.here ? near_.launch.own_program : near_.launch.program;
-    near::StageWork stage{.words = {(program.parent_path() / "scalai-checkpoint").string(), "checkpoint", verb,
-                                    where.folder, "--format=json"},
-                          .script_text = {}};
+    near::StageWork stage{.words = {verb, where.folder, "--format=json"}, .script_text = {}};
     stage.words.insert(stage.words.end(), more.begin(), more.end());
-    std::string text;
-    SCALAI_ASSIGN_OR_RETURN(
-        const near::PartEnd end,
-        session.run({.folder = "/", .stages = {stage}, .ranges = {}, .environment = {}}, [&](std::string_view bytes) {
-          text += bytes;
-          return text.size() > kMostAnswer ? failed(where.name + ": too long an answer") : absl::OkStatus();
-        }));
-    const near::StageEnd status = end.stages.empty() ? near::StageEnd{.status = near::kNotStarted} : end.stages[0];
-    if (end.problem.empty() && status.status == 0 && status.signal == 0) return text;
-    return failed(fmt::format("{}: {}", where.name,
-                              end.problem.empty() ? end.errors.substr(0, end.errors.find('\n')) : end.problem));
+    return checkpoint_output(session, where, near_.launch, std::move(stage));
   }
 
   // Whether the checkpoint there has the same tensors, of the same step. Bytes are not compared.
@@ -259,6 +224,25 @@ class HoldersStats {
 };
 
 }  // namespace
+
+absl::StatusOr<std::string> checkpoint_output(near::Session& session, const near::Host& host,
+                                              const near::Launch& launch, near::StageWork stage) {
+  const std::filesystem::path program = host.here ? launch.own_program : launch.program;
+  const std::vector<std::string> first = {(program.parent_path() / "scalai-checkpoint").string(), "checkpoint"};
+  stage.words.insert(stage.words.begin(), first.begin(), first.end());
+  if (stage.script > 0) stage.script += first.size();
+  std::string text;
+  SCALAI_ASSIGN_OR_RETURN(
+      const near::PartEnd end,
+      session.run({.folder = "/", .stages = {stage}, .ranges = {}, .environment = {}}, [&](std::string_view bytes) {
+        text += bytes;
+        return text.size() > kMostAnswer ? failed(host.name + ": too long an answer") : absl::OkStatus();
+      }));
+  const near::StageEnd status = end.stages.empty() ? near::StageEnd{.status = near::kNotStarted} : end.stages[0];
+  if (end.problem.empty() && status.status == 0 && status.signal == 0) return text;
+  return failed(fmt::format("{}: {}", host.name,
+                            end.problem.empty() ? end.errors.substr(0, end.errors.find('\n')) : end.problem));
+}
 
 absl::StatusOr<NearStatsResult> stats_near(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                            const NearStats& near) {

@@ -34,4 +34,9 @@ struct NearStatsResult {
 absl::StatusOr<NearStatsResult> stats_near(const checkpoint::Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                            const NearStats& near);
 
+// What `scalai-checkpoint checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable: the host is gone.
+// Aborted: another failure, with the first line of what it said.
+absl::StatusOr<std::string> checkpoint_output(near::Session& session, const near::Host& host,
+                                              const near::Launch& launch, near::StageWork stage);
+
 }  // namespace scalai::apps

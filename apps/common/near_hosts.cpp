@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "near/pipeline.h"
 #include "ptc/base/file.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
@@ -126,6 +128,38 @@ absl::StatusOr<near::Launch> read_launch_of_workers(const Arguments& arguments) 
   SCALAI_RETURN_IF_ERROR(near::check_program(launch.program));
   if (launch.patience_s <= 0) return invalid("--timeout is more than nothing");
   return launch;
+}
+
+absl::StatusOr<near::Source> list_hosts(const std::vector<near::Host>& hosts, const std::set<std::string>& wanted,
+                                        const near::Launch& launch, int jobs,
+                                        std::vector<std::unique_ptr<near::Session>>& sessions) {
+  near::Source source{.hosts = hosts, .jobs = {}, .by_host = {}, .files = {}};
+  source.jobs.resize(hosts.size(), std::max(jobs, 1));
+  source.by_host.resize(hosts.size());
+  sessions.resize(hosts.size());
+  std::vector<absl::Status> found(hosts.size());
+  SCALAI_RETURN_IF_ERROR(run_concurrently(hosts.size(), [&](size_t i) {
+    auto session = near::Session::start(hosts[i], launch);
+    const auto files =
+        session.ok() ? (*session)->list() : absl::StatusOr<std::vector<near::ListedFile>>(session.status());
+    found[i] = files.status();
+    if (!files.ok()) return;
+    if (jobs == 0) source.jobs[i] = (*session)->threads();
+    for (const near::ListedFile& file : *files)
+      if (wanted.empty() || wanted.contains(file.name))
+        source.by_host[i][file.name] = {file.bytes, file.ends_whole, file.has_mark};
+    sessions[i] = *std::move(session);
+  }));
+  std::string problems;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  for (const absl::Status& status : found) {
+    if (status.ok()) continue;
+    problems += (problems.empty() ? "" : "\n") + message_of(status);
+    if (code == absl::StatusCode::kOk) code = absl::IsUnavailable(status) ? absl::StatusCode::kAborted : status.code();
+  }
+  if (!problems.empty()) return absl::Status(code, problems);
+  SCALAI_RETURN_IF_ERROR(near::unite(source));
+  return source;
 }
 
 }  // namespace scalai::apps

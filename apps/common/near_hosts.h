@@ -1,10 +1,13 @@
 #pragma once
 // Hosts that commands name, and how workers start on them: the options of `scalai near` and `scalai checkpoint stats`. One thread.
 
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "near/placement.h"
 #include "near/session.h"
 #include "ptc/base/command.h"
 
@@ -20,5 +23,12 @@ absl::StatusOr<std::vector<near::Host>> read_hosts(const Arguments& arguments, c
 
 // InvalidArgument: a launcher that is none. NotFound: scalai-near is not installed.
 absl::StatusOr<near::Launch> read_launch_of_workers(const Arguments& arguments);
+
+// Asks every host for its files at the same time; of these the wanted ones (none: all). `jobs`: parts at a time on each; 0: as many as
+// it has processors. Aborted: hosts that do not answer, all of them; NotFound: hosts that have no such folder; InvalidArgument: files
+// that differ. `sessions` receives one of each host.
+absl::StatusOr<near::Source> list_hosts(const std::vector<near::Host>& hosts, const std::set<std::string>& wanted,
+                                        const near::Launch& launch, int jobs,
+                                        std::vector<std::unique_ptr<near::Session>>& sessions);
 
 }  // namespace scalai::apps

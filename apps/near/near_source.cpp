@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
+#include "apps/common/near_hosts.h"
 #include "ptc/base/file.h"
-#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/data/data_files.h"
 #include "ptc/data/index.h"
@@ -61,33 +61,8 @@ absl::StatusOr<SourceRequest> read_source(const std::string& source, std::vector
 
 absl::StatusOr<near::Source> list_source(const SourceRequest& request, const near::Launch& launch, int jobs,
                                          std::vector<std::unique_ptr<near::Session>>& waiting) {
-  near::Source source{.hosts = request.hosts, .jobs = {}, .by_host = {}, .files = {}};
-  source.jobs.resize(source.hosts.size(), std::max(jobs, 1));
-  source.by_host.resize(source.hosts.size());
-  waiting.resize(source.hosts.size());
-  std::vector<absl::Status> found(source.hosts.size());
   const std::set<std::string> wanted(request.files.begin(), request.files.end());
-  SCALAI_RETURN_IF_ERROR(run_concurrently(source.hosts.size(), [&](size_t i) {
-    auto session = near::Session::start(source.hosts[i], launch);
-    const auto files =
-        session.ok() ? (*session)->list() : absl::StatusOr<std::vector<near::ListedFile>>(session.status());
-    found[i] = files.status();
-    if (!files.ok()) return;
-    if (jobs == 0) source.jobs[i] = (*session)->threads();
-    for (const near::ListedFile& file : *files)
-      if (wanted.empty() || wanted.contains(file.name))
-        source.by_host[i][file.name] = {file.bytes, file.ends_whole, file.has_mark};
-    waiting[i] = *std::move(session);
-  }));
-  std::string problems;
-  absl::StatusCode code = absl::StatusCode::kOk;
-  for (const absl::Status& status : found) {
-    if (status.ok()) continue;
-    problems += (problems.empty() ? "" : "\n") + message_of(status);
-    if (code == absl::StatusCode::kOk) code = absl::IsUnavailable(status) ? absl::StatusCode::kAborted : status.code();
-  }
-  if (!problems.empty()) return absl::Status(code, problems);
-  SCALAI_RETURN_IF_ERROR(near::unite(source));
+  SCALAI_ASSIGN_OR_RETURN(near::Source source, list_hosts(request.hosts, wanted, launch, jobs, waiting));
   std::vector<std::string> absent;
   for (const std::string& file : wanted)
     if (!source.files.contains(file)) absent.push_back(file);

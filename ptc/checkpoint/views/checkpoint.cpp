@@ -265,6 +265,14 @@ void Checkpoint::compose(size_t tensor, const tensor::Piece& piece, int64_t dst,
   });
 }
 
+void Checkpoint::for_each_home(size_t tensor, const tensor::Box& box,
+                               const std::function<void(uint32_t file, const tensor::Box& part)>& visit) const {
+  SCALAI_CHECK(tensor < state_->index.size());
+  if (box.empty()) return;
+  state_->index[tensor].find(box,
+                             [&](const SourcePiece& source, const tensor::Box& common) { visit(source.file, common); });
+}
+
 absl::Status Checkpoint::read(size_t tensor, const tensor::Box& box, std::span<std::byte> dst) const {
   SCALAI_CHECK(tensor < state_->opened.states.size());
   const LogicalState& state = state_->opened.states[tensor];

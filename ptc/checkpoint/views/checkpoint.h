@@ -153,6 +153,9 @@ class Checkpoint {
   // Appends to `out` the blocks that read a piece. Offset and strides of the piece count elements of the destination,
   // which begins at byte `dst`. Together the blocks write each byte of the piece once.
   void compose(size_t tensor, const tensor::Piece& piece, int64_t dst, std::vector<CopyBlock>& out) const;
+  // The files that compose() reads the box from, each with its part of the box.
+  void for_each_home(size_t tensor, const tensor::Box& box,
+                     const std::function<void(uint32_t file, const tensor::Box& part)>& visit) const;
   // A file of info().others. Errors of ByteSource's openers.
   absl::StatusOr<ByteSourcePtr> open_other(const std::string& name) const;
   // The source of CopyBlock::file.
