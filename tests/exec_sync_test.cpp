@@ -105,6 +105,24 @@ events { at_step { job: "a" step: 32 } resize { job: "a" gpus: 4 } }
   EXPECT_FALSE(fs::exists(path("serving/address")));
 }
 
+// Steps of 40 ms, which the clock of the run looks at every 20 ms: some come late, and none puts off the next.
+TEST_F(ExecSync, OneOfEveryFewSteps) {
+  start_run("", "", "0.04s");
+  start_sync("--to=dp1 --every=5");
+  ASSERT_TRUE(reaches(30));
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::vector<nlohmann::json> lines = lines_of(ended.out);
+  ASSERT_GE(lines.size(), 2U);
+  const auto first = lines.front().at("step").get<int64_t>();
+  int64_t due = first;
+  for (const nlohmann::json& line : lines) {
+    const auto step = line.at("step").get<int64_t>();
+    EXPECT_GE(step, due) << "before it is due";
+    due = first + 5 * ((step - first) / 5 + 1);
+  }
+}
+
 // Receivers have what `checkpoint reshard` makes of the same step with the same steps on the way.
 TEST_F(ExecSync, StepsOnTheWayAreThoseOfReshard) {
   start_run("", "", "0.7s");

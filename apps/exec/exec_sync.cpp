@@ -40,7 +40,7 @@ namespace {
 namespace ex = scalai::executor;
 using Step = std::shared_ptr<const ex::LiveStep>;
 
-constexpr double kRest_s = 0.05;
+constexpr double kRest_s = 0.01;                      // the job's steps pass meanwhile
 constexpr double kPatience_s = 5;                     // for a step, until it is asked for again
 constexpr int kLate = 12;                             // so many times in vain are told
 constexpr double kPause_s = 1, kLongestPause_s = 30;  // after a step that did not arrive
@@ -245,7 +245,7 @@ bool is_lasting(const absl::Status& status) {
 
 absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& sync, const std::atomic<bool>& stop) {
   Hook hook(request);
-  int64_t held = -1;
+  int64_t first = -1, held = -1;
   bool told = false;
   while (!stop) {
     if (step != nullptr) {
@@ -254,6 +254,7 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
       if (synced.ok()) {
         steps.succeeded();
         held = synced->step;
+        if (first < 0 || held < first) first = held;  // a job that lost its state repeats steps
         show(request, *synced);
         hook.begin(held);
       } else if (is_lasting(synced.status()) && held < 0) {
@@ -262,9 +263,11 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
         steps.failed(synced.status());
       }
     }
-    sync.rest(kRest_s);
     const bool due = !sync.is_whole() || request.every > 0;
-    if (hook.is_over() && due && !steps.is_over()) step = steps.poll(sync.is_whole() ? held + request.every - 1 : -1);
+    // Asked for before the rest, so that the job does not pass the step meanwhile.
+    if (hook.is_over() && due && !steps.is_over())
+      step = steps.poll(sync.is_whole() ? ex::next_due(first, held, request.every) - 1 : -1);
+    sync.rest(step == nullptr ? kRest_s : 0);
     if (steps.is_over() && !std::exchange(told, true)) {
       if (held < 0)
         return absl::NotFoundError(fmt::format("{}: the run is over, and no step has arrived", request.run));
@@ -406,7 +409,9 @@ Command exec_sync_command() {
           "Layout of the receivers, as tp2,dp2, or a collection file (.textproto), and their hosts: a number, or "
           "names for ssh (tp2@node1,node2). Without @HOSTS one host."),
       text_option("out", "DIR", "Folder by which readers find the receivers, as that of a run; all hosts see it."),
-      count_option("every", "N", "Again after N more steps, as long as the run goes on; without it one step."),
+      count_option("every", "N",
+                   "Every N steps, as long as the run goes on: that step, or the first after it that is there; without "
+                   "it one step."),
       text_option("job", "NAME", "Which job; needed when there are several."),
       text_option("dtype", "TYPE",
                   "Type of floating parameters at the receivers, as BF16; without it as they are trained."),

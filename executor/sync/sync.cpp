@@ -27,6 +27,11 @@ constexpr int32_t kJob = 0;  // receivers know one
 
 }  // namespace
 
+int64_t next_due(int64_t first, int64_t held, int64_t every) {
+  SCALAI_CHECK(every > 0 && held >= first);
+  return first + every * ((held - first) / every + 1);
+}
+
 Sync::Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options)
     : cluster_(cluster), controller_(controller), crew_(crew), options_(std::move(options)) {}
 

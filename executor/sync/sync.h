@@ -41,6 +41,10 @@ struct Synced {
   double seconds = 0;
 };
 
+// The step to bring next, where one of every `every` steps is brought, counted from `first`. A step that came late does not put
+// off the next: 4, 14, 24 for every 10 from 4, though 16 came in place of 14.
+int64_t next_due(int64_t first, int64_t held, int64_t every);
+
 class Sync {
  public:
   struct Options {

@@ -35,6 +35,14 @@ TEST_F(SyncTest, AnyLayoutComesToAnyOther) {
   }
 }
 
+// A late one costs no later one: of every 10 from 4, 14 came as 16, 34 as 34, and 44 not at all.
+TEST(SyncDue, OneOfEveryNStepsWhoeverIsLate) {
+  std::vector<int64_t> due;
+  for (const int64_t held : {4, 16, 24, 34, 53}) due.push_back(next_due(4, held, 10));
+  EXPECT_THAT(due, ::testing::ElementsAre(14, 24, 34, 44, 54));
+  for (int64_t held = 7; held < 20; ++held) EXPECT_EQ(next_due(7, held, 1), held + 1);
+}
+
 TEST_F(SyncTest, WhatHasNotChangedDoesNotTravel) {
   begin(grid({.pp = 2, .dp = 2}), grid({.tp = 2}), {});
   ASSERT_TRUE(sync_->bring(shown()).ok());

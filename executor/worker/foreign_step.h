@@ -3,9 +3,11 @@
 // The other run's hosts have the first numbers of the cluster that the plan is for. What is known to be the same in a version
 // that the devices hold already is not read again. Steps may change its tensors while they are read.
 //
-// Immutable; any thread.
+// Any thread.
 
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -30,7 +32,8 @@ class ForeignStep {
   }
   // As Places::read(), of a tensor of the plan: out of the device, or where training has gone on since, out of the copy in
   // its host's memory. With steps other devices are read, too, where one has not all that they need. `taken`: adds the bytes
-  // that were read of each device, in the narrower type.
+  // that were read of each device, in the narrower type. DeadlineExceeded: its host is silent, and is not asked again for this
+  // step.
   using Taken = std::map<Location, int64_t>;
   absl::Status read(Places& places, const Location& device, TensorId tensor, const Box& box, const Target& dst,
                     Taken& taken) const;
@@ -48,6 +51,11 @@ class ForeignStep {
   std::map<TensorId, std::vector<Box>> changes_;
   std::vector<DType> dtypes_;  // there
   ForeignTensors tensors_;
+  struct Silent {
+    std::mutex mutex;
+    std::map<HostId, absl::Status> hosts;  // and what the first read of each gave
+  };
+  std::shared_ptr<Silent> silent_ = std::make_shared<Silent>();
 };
 
 }  // namespace scalai::executor

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "executor/state/testing/support.h"
+#include "executor/transport/loopback_transport.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -25,6 +29,41 @@ TEST(ForeignStepTest, RefusesWhatDoesNotFitThePlan) {
   EXPECT_FALSE(ForeignStep::make(foreign, planned).ok());
   foreign.set_version(-77);
   EXPECT_FALSE(ForeignStep::make(foreign, planned).ok());
+}
+
+// Each question to it would cost the whole deadline, in every chunk of every tensor.
+TEST(ForeignStepTest, ASilentHostIsAskedOncePerStep) {
+  int asked = 0;
+  LoopbackNetwork network;
+  LoopbackTransport there(network, [&](std::string_view) -> absl::StatusOr<Payload> {
+    ++asked;
+    return absl::DeadlineExceededError("silent");
+  });
+  LoopbackTransport here(network, [](std::string_view) { return absl::UnimplementedError("asks only"); });
+  const std::unique_ptr<Backend> backend = make_host_backend();
+  Places places({.host = HostId(1), .backend = backend.get(), .transport = &here});
+  ASSERT_OK(places.setup({1, 1}));
+  WorkerJoined joined{.host = 0, .hello = {}};
+  joined.hello.transport_address = there.address();
+  joined.hello.places = {{.place = "g0", .fd = -1}};
+  ASSERT_OK(places.peers({joined}, true));
+  proto::Foreign foreign;
+  foreign.set_hosts(1);
+  foreign.set_version(StateVersion::live(1).wire());
+  foreign.add_tensors(0);
+  const ForeignStep step = value_or_die(ForeignStep::make(foreign, {{.name = "w", .shape = {4}}}));
+  std::array<std::byte, 16> into{};
+  ForeignStep::Taken taken;
+  for (int64_t i = 0; i < 4; ++i) {
+    const Box box({i}, {i + 1});
+    const absl::Status read = step.read(places, Location::device(DeviceId(0)), TensorId(0), box,
+                                        {box, tensor::DType::kF32, into.data()}, taken);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(read)) << read;
+  }
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(taken.empty());
+  there.close();
+  here.close();
 }
 
 }  // namespace
