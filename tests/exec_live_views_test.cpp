@@ -208,6 +208,66 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
   EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left by a signal";
 }
 
+// By its workers, and with --since read here, against what the job wrote at that step.
+TEST_F(ExecLiveViews, StatsOfARunAreThoseOfWhatItSaves) {
+  start_run("", "", "0.7s");
+  const std::string stats = "checkpoint stats --format=json ", run = path("out");
+  nlohmann::json told, read;
+  std::string step;
+  const auto asked = [&](const std::string& words, nlohmann::json& answer) {
+    const Outcome outcome = scalai(stats + run + " --optimizer " + words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (outcome.code == 0) answer = nlohmann::json::parse(outcome.out);
+    return outcome.code == 0;
+  };
+  ASSERT_TRUE(eventually([&] {
+    if (!asked("", told)) return true;
+    step = fmt::format("step-{:08}", told.at("step").get<int64_t>());
+    return keep_saved(step);
+  }));
+  const Outcome outcome = scalai(stats + path("kept-" + step));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json saved = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(told.at("tensors").size(), saved.at("tensors").size());
+  EXPECT_GT(told.at("kinds").size(), 2U) << "with the optimizer";
+  const auto expect_same = [](const nlohmann::json& a, const nlohmann::json& b) {
+    for (const char* key :
+         {"name", "dtype", "shape", "kind", "elements", "nan", "inf", "zeros", "min", "max", "magnitudes"})
+      EXPECT_EQ(a.at(key), b.at(key)) << a.at("name") << " " << key;
+    EXPECT_NEAR(a.at("norm").get<double>(), b.at("norm").get<double>(), 1e-9 * b.at("norm").get<double>());
+  };
+  std::map<std::string, nlohmann::json> by_name;
+  for (const nlohmann::json& one : saved.at("tensors")) by_name[one.at("name")] = one;
+  for (const nlohmann::json& one : told.at("tensors")) expect_same(one, by_name.at(one.at("name")));
+  ASSERT_TRUE(asked("--since='" + path("kept-" + step) + "' --tensors='*mlp*'", read));
+  ASSERT_GT(read.at("tensors").size(), 0U);
+  const bool later = read.at("step") > told.at("step");
+  for (const nlohmann::json& one : read.at("tensors"))
+    EXPECT_EQ(one.at("change").at("changed").get<int64_t>() > 0, later) << one.at("name");
+}
+
+TEST_F(ExecLiveViews, StatsOfARunThatCannotBe) {
+  start_run();
+  const std::string run = "checkpoint stats " + path("out");
+  const Outcome files = scalai(run + " --from=tp2");
+  EXPECT_EQ(files.code, 2);
+  EXPECT_THAT(files.err, HasSubstr("--from is for files"));
+  const Outcome hosts = scalai(run + " --host=n1");
+  EXPECT_EQ(hosts.code, 2);
+  EXPECT_THAT(hosts.err, HasSubstr("--host is for files"));
+  const Outcome no_run = scalai("checkpoint stats " + path("hf") + " --optimizer");
+  EXPECT_EQ(no_run.code, 2);
+  EXPECT_THAT(no_run.err, HasSubstr("--optimizer is for the folder of a run that goes on"));
+  const Outcome unknown = scalai(run + " --job=nosuch");
+  EXPECT_EQ(unknown.code, 3) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("there is no job \"nosuch\""));
+  const Outcome pattern = scalai(run + " --tensors=nosuch");
+  EXPECT_EQ(pattern.code, 3) << pattern.err;
+  const Outcome explained = scalai(run + " --explain");
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("its workers look at what they hold"));
+}
+
 // A mount is a folder as any other.
 TEST_F(ExecLiveViews, AMountIsASourceOfPipelines) {
   ASSERT_EQ(mount("m", "--checkpoint=" + path("hf")).code, 0);

@@ -8,11 +8,13 @@
 
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/live_source.h"
 #include "apps/checkpoint/stats_json.h"
 #include "apps/checkpoint/stats_near.h"
 #include "apps/checkpoint/stats_spread.h"
 #include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
+#include "apps/common/run_place.h"
 #include "ptc/base/file.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
@@ -229,8 +231,9 @@ int judge(const Looked& looked) {
   return kExpectationFailed;
 }
 
-// What is looked at, and where its files are: here, also on hosts, or only there.
+// What is looked at, and where its files are: here, also on hosts, or only there; or none, as it is a run's.
 struct Sources {
+  std::unique_ptr<LiveSource> run;
   SpreadCheckpoint checkpoint, since;
   const Checkpoint* before() const { return since.checkpoint.get(); }  // nullptr: nothing is compared
   SpreadStats spread(const near::Launch& launch) const {
@@ -241,6 +244,7 @@ struct Sources {
 // Here, or on the hosts of `near`.
 absl::StatusOr<std::vector<TensorStats>> look(const Sources& sources, const std::vector<size_t>& tensors,
                                               NearStats near) {
+  if (sources.run != nullptr && sources.before() == nullptr) return sources.run->stats(tensors);
   absl::StatusOr<NearStatsResult> result = NearStatsResult{};
   {
     Progress line("stats");
@@ -268,6 +272,12 @@ absl::StatusOr<std::vector<TensorStats>> look(const Sources& sources, const std:
 }
 
 int explain(const Sources& sources, const std::vector<size_t>& tensors, const NearStats& near) {
+  if (sources.run != nullptr) {
+    print("{}: {}\n", sources.checkpoint.path,
+          sources.before() == nullptr ? "its workers look at what they hold, and nothing else is moved"
+                                      : "what its workers hold is read here");
+    return 0;
+  }
   if (sources.checkpoint.is_whole_here) {
     print("{} is whole on this machine: {}\n", sources.checkpoint.path,
           near.hosts.empty() ? "it is read here" : "hosts that have all of it, too, take tensors as they get free");
@@ -319,6 +329,19 @@ absl::StatusOr<SpreadCheckpoint> open_source(const Arguments& arguments, const s
   return open_spread(path, hosts, launch, options, !of.empty());
 }
 
+// Of a run that trains: what --since compares is read here.
+absl::Status open_run(const Arguments& arguments, Sources& sources) {
+  const std::string& path = arguments.positional()[0];
+  auto opened = LiveSource::open(
+      path,
+      {.job = arguments.text("job"), .optimizer = arguments.flag("optimizer"), .elements = arguments.has("since")});
+  if (!opened.ok()) return opened.status();
+  sources.run = *std::move(opened);
+  const auto& whole = sources.run->checkpoint();
+  sources.checkpoint = {.path = whole->info().path, .source = {}, .checkpoint = whole, .is_whole_here = true};
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Sources> open_sources(const Arguments& arguments, const NearStats& near) {
   Sources sources;
   absl::Status problems;
@@ -333,7 +356,11 @@ absl::StatusOr<Sources> open_sources(const Arguments& arguments, const NearStats
     const std::string text = (first ? "" : message_of(problems) + "\n") + message_of(opened.status());
     problems = absl::Status(first ? opened.status().code() : problems.code(), text);
   };
-  open(arguments.positional()[0], "", near.hosts, sources.checkpoint);
+  if (is_run(arguments.positional()[0])) {
+    SCALAI_RETURN_IF_ERROR(open_run(arguments, sources));
+  } else {
+    open(arguments.positional()[0], "", near.hosts, sources.checkpoint);
+  }
   if (arguments.has("since")) {
     std::vector<near::Host> hosts = near.hosts;
     for (near::Host& host : hosts) host.folder = absolute_path(arguments.text("since"));
@@ -351,14 +378,29 @@ absl::StatusOr<Sources> open_sources(const Arguments& arguments, const NearStats
   return sources;
 }
 
-int stats_main(const Arguments& arguments) {
-  const std::string format = arguments.text("format");
-  if (arguments.flag("histogram") && format == "json")
-    return usage_error("checkpoint stats", "--histogram is for tables; json has all magnitudes");
+// What options do not go together; empty: nothing.
+std::string wrong_options(const Arguments& arguments) {
+  if (arguments.flag("histogram") && arguments.text("format") == "json")
+    return "--histogram is for tables; json has all magnitudes";
   for (const char* one : {"since-from", "since-names"}) {
     if (arguments.has(one) && !arguments.has("since"))
-      return usage_error("checkpoint stats", fmt::format("--{} is of --since, which is not given", one));
+      return fmt::format("--{} is of --since, which is not given", one);
   }
+  const std::string& path = arguments.positional()[0];
+  for (const char* one : {"job", "optimizer"}) {
+    if (!is_run(path) && arguments.has(one))
+      return fmt::format("--{} is for the folder of a run that goes on, which {} is not", one, path);
+  }
+  for (const char* one : {"host", "hosts", "from", "names", "config", "model", "families"}) {
+    if (is_run(path) && arguments.has(one))
+      return fmt::format("--{} is for files; {} is a run, whose workers know their state", one, path);
+  }
+  return "";
+}
+
+int stats_main(const Arguments& arguments) {
+  const std::string format = arguments.text("format");
+  if (const std::string wrong = wrong_options(arguments); !wrong.empty()) return usage_error("checkpoint stats", wrong);
   auto near = near_of(arguments);
   if (!near.ok())
     return absl::IsInvalidArgument(near.status()) ? usage_error("checkpoint stats", message_of(near.status()))
@@ -392,12 +434,16 @@ Command stats_command() {
   return {
       {.name = "checkpoint stats",
        .summary = "norms, extremes, NaN and magnitudes of every tensor, and what has changed since another checkpoint",
-       .usage = "scalai checkpoint stats DIR [--since=DIR] [OPTION…]",
+       .usage = "scalai checkpoint stats DIR|RUN [--since=DIR] [OPTION…]",
        .description =
            R"(Reads DIR once, on all processors, in whatever layout it is: norm, mean and extremes of the
 elements that are finite, how many are 0, NaN or infinite, and their magnitudes by powers of two.
 --since compares with another checkpoint, which may be in another layout and another type: elements
 that have changed, and norm and largest of the differences.
+
+RUN is the --out folder of a run that trains: the last step of its job is looked at by its workers, each
+at what its devices hold, while training waits; nothing is copied, and only numbers come here. With
+--since the step is read here, and training goes on.
 
 With --host, where DIR is whole on this machine, each tensor is looked at by one of these hosts, which
 see DIR under the same path, or under their own; the result is the same. Else each host has some files
@@ -407,6 +453,8 @@ of DIR, and looks at what it has. A host that fails leaves its share to the othe
                          "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
              text_option("since-from", "LAYOUT", "Its layout, as --from."),
              choice_option("since-names", "NAMES", "Its names, as --names.", {"hf", "megatron", "logical"}),
+             text_option("job", "NAME", "Of a run: which job; needed when there are several."),
+             flag_option("optimizer", "Of a run: masters and moments, too; else parameters and buffers."),
              list_option("tensors", "NAMES", "Only these tensors; *, ? and [a-z] as in names of files."),
              flag_option("histogram", "Show the magnitudes as bars."),
              flag_option("explain", "Print which host would look at how much, and look at nothing."),
@@ -415,7 +463,8 @@ of DIR, and looks at what it has. A host that fails leaves its share to the othe
             host_options(),
             launch_options(),
             {format_option()}}),
-       .examples = {"scalai checkpoint stats out/ --histogram", "scalai checkpoint stats /data/out --host=n1 --host=n2",
+       .examples = {"scalai checkpoint stats out/ --histogram", "scalai checkpoint stats out/gpt --require-finite",
+                    "scalai checkpoint stats /data/out --host=n1 --host=n2",
                     "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
                     "scalai checkpoint stats out/ --require-finite --format=json"},
        .min_arguments = 1,

@@ -11,6 +11,7 @@
 
 #include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
+#include "apps/common/run_place.h"
 #include "apps/near/commands.h"
 #include "apps/near/near_explain.h"
 #include "apps/near/near_run.h"

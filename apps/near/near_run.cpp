@@ -35,11 +35,6 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 }  // namespace
 
-bool is_run(const std::string& folder) {
-  std::error_code ignored;
-  return fs::exists(folder + "/run.json", ignored) && fs::exists(folder + "/address", ignored);
-}
-
 absl::StatusOr<std::unique_ptr<RunSource>> RunSource::open(const std::string& run, const std::string& job,
                                                            const std::string& view, const std::string& scratch) {
   SCALAI_ASSIGN_OR_RETURN(const std::string program, find_program("scalai-fs"));

@@ -11,9 +11,6 @@
 
 namespace scalai::apps {
 
-// Whether a folder is that of a run that goes on, or was broken off.
-bool is_run(const std::string& folder);
-
 // Unmounts when it goes. One thread.
 class RunSource {
  public:

@@ -54,7 +54,8 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
                                                             .reader = request.reader,
                                                             .kind = {.optimizer = request.optimizer,
                                                                      .fleeting = request.fleeting,
-                                                                     .digest_bytes = request.digest_bytes},
+                                                                     .digest_bytes = request.digest_bytes,
+                                                                     .stats = request.stats},
                                                             .after_step = request.after_step});
   lock.unlock();
   wake();

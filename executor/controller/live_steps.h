@@ -60,7 +60,9 @@ class LiveSteps {
     bool optimizer = false;    // masters and moments, too
     bool fleeting = false;     // goes when training rewrites it
     int64_t digest_bytes = 0;  // with digests of so many bytes each; 0: without
+    bool stats = false;        // statistics, and nothing to be read
     bool serves(const Kind& wish) const {
+      if (stats || wish.stats) return stats == wish.stats && optimizer >= wish.optimizer;
       const bool digested = wish.digest_bytes == 0 || wish.digest_bytes == digest_bytes;
       return optimizer >= wish.optimizer && fleeting <= wish.fleeting && digested;
     }

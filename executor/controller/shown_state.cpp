@@ -30,6 +30,7 @@ absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& 
   copy.set_in_place(true);
   copy.set_fleeting(kind.fleeting);
   copy.set_digest_bytes(kind.digest_bytes);
+  copy.set_stats(kind.stats);
   *copy.mutable_tensors() = live.tensors();
   SCALAI_ASSIGN_OR_RETURN(std::vector<proto::ReplyBody> replies, crew.call("copy", hosts, body));
   live.set_job(shown.job);
@@ -44,6 +45,7 @@ absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& 
   live.set_digest_bytes(kind.digest_bytes);
   for (proto::ReplyBody& reply : replies) {
     for (proto::BoxDigests& one : *reply.mutable_digests()) *live.add_digests() = std::move(one);
+    for (proto::BoxStats& one : *reply.mutable_stats()) *live.add_stats() = std::move(one);
   }
   return live;
 }

@@ -97,6 +97,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
                      .fleeting = options.fleeting,
                      .after_step = after_step,
                      .digest_bytes = options.digest_bytes,
+                     .stats = options.stats,
                      .host_name = machine_name()};
   if (others != nullptr) request.transport_address = options.transport->address();
   std::vector<std::shared_ptr<const Step>> held;

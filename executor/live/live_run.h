@@ -45,12 +45,13 @@ class LiveStep {
 
 struct LiveOptions {
   CtlTarget target;
-  std::string place;                        // of the run, for messages
-  bool optimizer = false;                   // masters and moments, too
-  bool fleeting = false;                    // no step is copied for us: it may go while we read
-  int64_t digest_bytes = 0;                 // digests of so many bytes each (LiveState::digests); 0: none
-  double patience_s = 60;                   // for a job that changes, or whose step takes long
-  double word_s = 5;                        // between two words to the controller
+  std::string place;         // of the run, for messages
+  bool optimizer = false;    // masters and moments, too
+  bool fleeting = false;     // no step is copied for us: it may go while we read
+  int64_t digest_bytes = 0;  // digests of so many bytes each (LiveState::digests); 0: none
+  bool stats = false;        // statistics instead of elements (live_stats.h): reads are FailedPrecondition
+  double patience_s = 60;    // for a job that changes, or whose step takes long
+  double word_s = 5;         // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks
   PeerTransport* transport = nullptr;       // to other machines; outlives all steps; null: those of this one are read
   // What other readers get of what is kept: its answer() is the transport's handler. Null: nothing, and all is read from

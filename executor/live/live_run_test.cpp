@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "executor/controller/shown_state.h"
 #include "executor/controller/testing/test_fleet.h"
+#include "executor/live/live_stats.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
@@ -39,9 +41,10 @@ Collection trained() {
 class LiveRunTest : public ::testing::Test {
  protected:
   struct Reader {
-    explicit Reader(LiveRunTest& test, int64_t kept_bytes = int64_t{1} << 30, bool shares = true)
+    explicit Reader(LiveRunTest& test, int64_t kept_bytes = int64_t{1} << 30, bool shares = true, bool stats = false)
         : transport(test.fleet_.loopback(), [this](std::string_view request) { return served->answer(request); }),
           run({.place = "the run",
+               .stats = stats,
                .patience_s = 60,
                .word_s = 0.05,
                .kept_bytes = kept_bytes,
@@ -296,6 +299,60 @@ TEST_F(LiveRunTest, AReaderServesWhatItHasRoomFor) {
   EXPECT_EQ(large.run.bytes().from_workers, state_bytes_ - small.run.bytes().to_readers);
   EXPECT_TRUE(content(*three) == all);
   EXPECT_EQ(last.run.bytes().from_workers, 0);
+}
+
+// A step of which something was said that is not so.
+class Misreported final : public LiveStep {
+ public:
+  explicit Misreported(const LiveStep& step) : step_(step), state_(step.state()) {}
+  const checkpoint::Stamp& stamp() const override { return step_.stamp(); }
+  bool is_kept() const override { return step_.is_kept(); }
+  const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return step_.checkpoint(); }
+  const proto::LiveState& state() const override { return state_; }
+  proto::LiveState& said() { return state_; }
+
+ private:
+  const LiveStep& step_;
+  proto::LiveState state_;
+};
+
+TEST_F(LiveRunTest, WorkersLookAtWhatTheyHold) {
+  Reader asking(*this, 0, false, true), reading(*this);
+  const auto told = asking.newest(), whole = reading.newest();
+  train();  // what was said stays said, and what is read is kept
+  std::vector<size_t> tensors;
+  for (size_t i = told->checkpoint()->tensors().size(); i-- > 0;) tensors.push_back(i);
+  const auto stats = stats_of_step(*told, tensors);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  const auto expected = checkpoint::stats_of(*whole->checkpoint(), tensors, {});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_EQ(stats->size(), expected->size());
+  for (size_t i = 0; i < stats->size(); ++i) {
+    const tensor::ElementStats &ours = (*stats)[i].elements, &theirs = (*expected)[i].elements;
+    EXPECT_EQ((*stats)[i].tensor, tensors[i]);
+    EXPECT_GT(ours.elements, 0);
+    EXPECT_EQ(ours.elements, theirs.elements);
+    EXPECT_EQ(ours.nans, theirs.nans);
+    EXPECT_EQ(ours.infinities, theirs.infinities);
+    EXPECT_EQ(ours.zeros, theirs.zeros);
+    EXPECT_EQ(ours.min, theirs.min);
+    EXPECT_EQ(ours.max, theirs.max);
+    EXPECT_EQ(ours.magnitudes, theirs.magnitudes);
+    EXPECT_NEAR(ours.sum, theirs.sum, 1e-9 * std::sqrt(theirs.squares * static_cast<double>(theirs.elements)));
+    EXPECT_NEAR(ours.squares, theirs.squares, 1e-9 * theirs.squares);
+  }
+  EXPECT_EQ(asking.run.bytes().from_workers + asking.run.bytes().from_memory, 0);
+  std::vector<std::byte> bytes(static_cast<size_t>(told->checkpoint()->state_bytes()));
+  const checkpoint::LogicalState& first = told->checkpoint()->tensors().front();
+  const auto size = static_cast<size_t>(tensor::Box::whole(first.shape).volume() * tensor::size_of(first.dtype));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      told->checkpoint()->read(0, tensor::Box::whole(first.shape), std::span(bytes).first(size))))
+      << "only numbers were asked for";
+  Misreported lacking(*told), wrong(*told);
+  lacking.said().mutable_stats()->RemoveLast();
+  EXPECT_TRUE(absl::IsUnavailable(stats_of_step(lacking, tensors).status()));
+  wrong.said().mutable_stats(0)->set_elements(1);
+  EXPECT_FALSE(stats_of_step(wrong, tensors).ok());
 }
 
 TEST_F(LiveRunTest, TheEndOfTheRunIsNoEndOfWhatReadersHave) {

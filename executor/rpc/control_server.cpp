@@ -243,6 +243,7 @@ class CtlService final : public proto::Ctl::Service {
                         .fleeting = request.fleeting(),
                         .after_step = request.after_step(),
                         .digest_bytes = request.digest_bytes(),
+                        .stats = request.stats(),
                         .host_name = request.host_name(),
                         .transport_address = request.transport_address(),
                         .touch = touch_of(request)};

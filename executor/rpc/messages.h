@@ -124,6 +124,7 @@ struct CtlRequest {
   bool wants = false, optimizer = false, fleeting = false;
   int64_t after_step = -1;
   int64_t digest_bytes = 0;
+  bool stats = false;
   std::string host_name = {}, transport_address = {};  // of the reader
   struct Touch {
     int64_t version = 0;

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "executor/state/digest.h"
+#include "executor/worker/box_stats.h"
 #include "executor/worker/internal/handling.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -21,6 +23,7 @@ absl::Status Worker::Handling::copy(const CommandBody& body) {
   const CommandBody::Copy& copy = body.copy();
   Store& store = *host_store();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey from, key_of(copy.job(), copy.from_version()));
+  if (copy.stats()) return stats_held(from, {copy.tensors().begin(), copy.tensors().end()});
   SCALAI_ASSIGN_OR_RETURN(const VersionKey to, key_of(copy.job(), copy.to_version()));
   if (from == to) return invalid(fmt::format("{} cannot be copied onto itself", from.str()));
   if (copy.in_place()) show_no_more(to);
@@ -59,6 +62,32 @@ absl::Status Worker::Handling::copy(const CommandBody& body) {
   SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch));
   if (store.pieces(to).empty()) return absl::OkStatus();
   return store.publish(to);
+}
+
+// Of a box that several devices hold the holders take turns, from tensor to tensor.
+absl::Status Worker::Handling::stats_held(const VersionKey& key, const std::set<int32_t>& wanted) {
+  const collection::Collection* const side = side_of(known_job(key.job), key.version);
+  if (side == nullptr) return not_held(key);
+  std::vector<BoxHash> boxes;
+  for (size_t i = 0; i < side->tensors.size(); ++i) {
+    const TensorId tensor(static_cast<int64_t>(i));
+    if (!wanted.empty() && !wanted.contains(static_cast<int32_t>(i))) continue;
+    for (const collection::RankPart& part : collection::rank_parts(*side, tensor)) {
+      const LogicalRank rank = part.ranks[i % part.ranks.size()];
+      const DeviceId device = side->device_of_rank[static_cast<size_t>(rank.value)];
+      if (places_.host_of(Location::device(device)) != places_.host()) continue;
+      for (const tensor::Piece& piece : part.buffer.pieces) {
+        for (const Piece& held : store_of(device).find(key, tensor, piece.box)) {
+          boxes.push_back({held.part, store_of(device).target(held).source()});
+          set_box(held.part, tensor, held.dtype, *reply.add_stats()->mutable_box());
+        }
+      }
+    }
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<tensor::ElementStats> found,
+                          box_stats(places_.backend(), boxes, worker_.threads_));
+  for (size_t i = 0; i < found.size(); ++i) set_stats(found[i], *reply.mutable_stats(static_cast<int>(i)));
+  return absl::OkStatus();
 }
 
 // Of a box that several devices hold the first one's, all of which are the same.

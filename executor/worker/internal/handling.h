@@ -88,6 +88,7 @@ class Worker::Handling {
   absl::Status stand_by(const CommandBody& body);
   absl::Status copy(const CommandBody& body);
 
+  absl::Status stats_held(const VersionKey& key, const std::set<int32_t>& wanted);
   absl::Status digest_held(const VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes);
   // What of the box is not there yet.
   absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,

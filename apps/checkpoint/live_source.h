@@ -1,0 +1,31 @@
+#pragma once
+// A job that trains as what `scalai checkpoint stats` looks at: its last step, in the memories of its workers (executor/live). Programs
+// without the executor have none.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/views/checkpoint_stats.h"
+
+namespace scalai::apps {
+
+struct LiveQuestion {
+  std::string job;         // "": the only one
+  bool optimizer = false;  // masters and moments, too
+  bool elements = false;   // they are read here; else workers look at what their devices hold, and nothing can be read
+};
+
+// The step stays as it is while this lives, and so does the run's way to it. One thread.
+class LiveSource {
+ public:
+  // Errors: NotFound (no run goes on there, no such job, or the program was built without the executor), those of LiveRun::newest.
+  static absl::StatusOr<std::unique_ptr<LiveSource>> open(const std::string& run, const LiveQuestion& question);
+  virtual ~LiveSource() = default;
+  virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
+  // What workers found. Errors: those of executor::stats_of_step.
+  virtual absl::StatusOr<std::vector<checkpoint::TensorStats>> stats(const std::vector<size_t>& tensors) const = 0;
+};
+
+}  // namespace scalai::apps
