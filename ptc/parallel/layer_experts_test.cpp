@@ -47,6 +47,50 @@ TEST(LayerExperts, BiasesOfExpertsAreAddedInThirtyTwoBits) {
   EXPECT_NEAR(layer(biased, {}, graphs).forward.memory_s, layer(none, {}, graphs).forward.memory_s, 1e-12);
 }
 
+// All-to-all: 2 · 2 bytes of each element that came, before the experts and behind them, forward and back; not where one
+// expert is here alone, nor by dispatchers that need no sorting. Messages are no memory time.
+TEST(LayerExperts, WhatComesIsSortedByLocalExpert) {
+  const collection::ParallelConfig two{.dp = 2, .ep = 2}, four{.dp = 4, .ep = 4};
+  const Training training = test_training(4);
+  Training once = training;
+  once.dispatch = Dispatch::kOnce;
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), two);
+  const double bytes = 2 * 2 * (2 * 2 * 4 * 2048 * 4096.0);
+  const double expected_s = bytes / rates_of(hardware.stage(0), Math::kBF16).bytes_per_s;
+  const auto extra = [&](const collection::ParallelConfig& config) {
+    const LayerWork sorted = layer(mixture(), config, training), placed = layer(mixture(), config, once);
+    EXPECT_NEAR(sorted.backward.memory_s - placed.backward.memory_s, sorted.forward.memory_s - placed.forward.memory_s,
+                1e-12);
+    return sorted.forward.memory_s - placed.forward.memory_s;
+  };
+  EXPECT_NEAR(extra(two), expected_s, 1e-9);
+  EXPECT_NEAR(extra(four), 0, 1e-12);
+  EXPECT_NEAR(extra({.dp = 2}), 0, 1e-12);
+}
+
+// GPT-OSS: each half read and written, both read and written together: 8 · 2 bytes of each element of a half; back 3 a half
+// and 4. The rest is its biases'.
+TEST(LayerExperts, GatesAreClampedBesideBiases) {
+  ModelShape gated = mixture();
+  gated.gated = true;
+  gated = transformer_shape(gated);
+  ModelShape clamped = gated, plain = mixture(), biased = mixture();
+  clamped.biases = true;
+  biased.biases = true;
+  const Training training = test_training(4);
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), {});
+  const double rate = rates_of(hardware.stage(0), Math::kBF16).bytes_per_s;
+  const double elements = 2 * 4 * 2048 * static_cast<double>(gated.ffn);
+  const auto biases_forward_s =
+      layer(biased, {}, training).forward.memory_s - layer(plain, {}, training).forward.memory_s;
+  const LayerWork with = layer(clamped, {}, training), without = layer(gated, {}, training);
+  EXPECT_NEAR(with.forward.memory_s - without.forward.memory_s - biases_forward_s, 16 * elements / rate, 1e-9);
+  const double biases_backward = 40 * 2 * 4 * 2048 * 4096.0;  // as above
+  const double sums = (2 * 2 + 2) * elements;                 // of both halves' biases, and what dense blocks sum
+  EXPECT_NEAR(with.backward.memory_s - without.backward.memory_s, (20 * elements + sums + biases_backward) / rate,
+              1e-9);
+}
+
 // Of 128 small experts with few tokens each of two products waits for 128 launches of 11.3 µs, or for one kernel.
 TEST(LayerExperts, ProductsOfAllExpertsAreOneKernelOrOneEach) {
   ModelShape model = mixture(512);

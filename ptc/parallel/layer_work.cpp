@@ -166,6 +166,29 @@ void pad_experts(const Context& c, const Experts& experts, KernelTime& time) {
     time.memory(2 * c.e * experts.rows * experts.local * c.h);
 }
 
+// All-to-all: what came of each rank is sorted by local expert, and back (token_dispatcher.py, sort_chunks_by_idxs of
+// MoEAlltoAllTokenDispatcher). Other dispatchers put tokens into their places at once.
+void sort_by_expert(const Context& c, const Experts& experts, KernelTime& time) {
+  if (c.training().dispatch == Dispatch::kOnce || c.workload.config.ep == 1 || experts.local <= 1) return;
+  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
+    time.memory(2 * c.e * experts.rows * experts.local * c.h);
+}
+
+// Experts with biases are GPT-OSS's, whose gate and linear half are clamped, each by a kernel of its own, and put together
+// again before the non-linearity (fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+bool clamps(const Context& c) { return c.model().biases && c.model().gated && !c.training().cuda_graphs; }
+void clamp_forward(const Context& c, double elements, KernelTime& time) {
+  if (!clamps(c)) return;
+  for (int half = 0; half < 2; ++half) time.memory(2 * c.e * elements);
+  time.memory(4 * c.e * elements);
+}
+// Each half's gradient by what was clamped, and both put together.
+void clamp_backward(const Context& c, double elements, KernelTime& time) {
+  if (!clamps(c)) return;
+  for (int half = 0; half < 2; ++half) time.memory(3 * c.e * elements);
+  time.memory(4 * c.e * elements);
+}
+
 // Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the token
 // (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
 void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
@@ -185,6 +208,7 @@ void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& tim
 // The non-linearity of all local experts, and its result as the operand of the second product.
 void expert_activation(const Context& c, const Experts& experts, KernelTime& time) {
   const double rows = experts.rows * experts.local;
+  clamp_forward(c, rows * experts.ffn, time);
   activation_forward(c, rows, experts.ffn, time);
   cast(c, rows * experts.ffn, time);
 }
@@ -195,6 +219,7 @@ void experts_compute(const Context& c, const Experts& experts, ChunkWork& work) 
   time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   time.memory(2 * c.e * experts.routed * c.h);  // permuted
   time.launched(kRoutingForward);
+  sort_by_expert(c, experts, time);
   pad_experts(c, experts, time);
   cast_experts(c, experts, time);
   experts.first(c).forward(time);
@@ -218,6 +243,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   residual_backward(c, time);
   time.memory(2 * 2 * c.e * experts.routed * c.h);
   time.launched(kRoutingBackward);
+  sort_by_expert(c, experts, time);
   pad_experts(c, experts, time);
   cast_experts(c, experts, time);
   sum_expert_biases(c, experts, time);
@@ -227,6 +253,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
     linear->weight_gradient(time);
   }
   activation_backward(c, experts.rows * experts.local, experts.ffn, time);
+  clamp_backward(c, experts.rows * experts.local * experts.ffn, time);
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   norm_backward(c, time);
   add(time, work);
