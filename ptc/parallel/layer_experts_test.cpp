@@ -138,6 +138,20 @@ TEST(LayerExperts, TokensInFp8AreCopiedToTheirPlaces) {
   EXPECT_NEAR(eight - placed, 8 * elements / rates_of(hardware.stage(0), Math::kFP8).bytes_per_s, 1e-9);
 }
 
+// Read in 2 bytes, written twice in one: of attention the operand of its second product, of experts those of both, as no norm
+// writes the first.
+TEST(LayerExperts, BothOperandsOfTheirProductsAreCast) {
+  Training training = test_training(4);
+  training.cuda_graphs = true;  // nothing is copied to its place
+  const double sixteen = layer(mixture(), {}, training).forward.memory_s;
+  training.precision = find_precision("fp8").value();
+  const double eight = layer(mixture(), {}, training).forward.memory_s;
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), {});
+  const double tokens = 4 * 2048, ffn = static_cast<double>(mixture().ffn);
+  const double elements = tokens * 4096 + 2 * tokens * (4096 + ffn);
+  EXPECT_NEAR(eight - sixteen, 4 * elements / rates_of(hardware.stage(0), Math::kFP8).bytes_per_s, 1e-9);
+}
+
 // Every token takes it: products of 24 · s · b · h · ffn back and forth, nothing that travels, cut by tp.
 TEST(LayerExperts, ASharedExpertIsADenseBlockBesideThem) {
   const ModelShape none = mixture();

@@ -222,6 +222,7 @@ void experts_compute(const Context& c, const Experts& experts, ChunkWork& work) 
   sort_by_expert(c, experts, time);
   pad_experts(c, experts, time);
   cast_experts(c, experts, time);
+  cast(c, experts.rows * experts.local * c.h, time);  // no norm writes it, as before dense products
   experts.first(c).forward(time);
   expert_activation(c, experts, time);
   experts.second(c).forward(time);
