@@ -26,7 +26,7 @@ def run_folder(tmp_path):
     """A job that trains, with a checkpoint of every second step."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("/dev/fuse cannot be opened")
-    program = [sys.executable, str(EXAMPLES / "gpt.py"), "train", f"--steps={STEPS}"]
+    program = [sys.executable, str(EXAMPLES / "gpt.py"), "train", f"--steps={STEPS}", f"--log={tmp_path}/loss.csv"]
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         job = subprocess.Popen(command("launch", "--layout=tp2,pp2", "--layout=dp2", f"--steps={STEPS}", "--checkpoint-every=2",
                                        f"--out={tmp_path}/out", "--", *program), stdout=log, stderr=log, cwd=tmp_path)
@@ -93,6 +93,26 @@ def test_two_readers_and_a_step_that_stays(run_folder):
         time.sleep(2)
         assert contents(first.checkpoint, first.checkpoint.tensors) == before, "training went on"
         first.close()
+
+
+def last_begun(run):
+    """The step that the trainer is in, or has been in last: whoever asks now gets it, or a later one."""
+    log = run.parent / "loss.csv"
+    rows = log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
+    return int(rows[-1].split(",")[0]) if len(rows) > 1 else -1
+
+
+def test_no_reader_is_shown_an_older_step_than_the_last_one(run_folder):
+    """A row of the log is written before its step is committed: all steps before it are. Two readers ask by turns."""
+    with scalai.live(run_folder) as one, scalai.live(run_folder) as other:
+        shown = []
+        while len(shown) < 12:
+            for live in (one, other):
+                committed = last_begun(run_folder)
+                with live.newest() as step:
+                    assert step.number >= committed
+                    shown.append(step.number)
+        assert shown == sorted(shown) and shown[-1] > 0
 
 
 def test_the_example_evaluates_while_it_trains(run_folder):
