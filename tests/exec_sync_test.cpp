@@ -124,8 +124,10 @@ TEST_F(ExecSync, OneOfEveryFewSteps) {
 }
 
 // Receivers have what `checkpoint reshard` makes of the same step with the same steps on the way.
-TEST_F(ExecSync, StepsOnTheWayAreThoseOfReshard) {
-  start_run("", "", "0.7s");
+class ExecSyncSteps : public ExecSync, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ExecSyncSteps, AreThoseOfReshard) {
+  start_run("", fmt::format("--transport={}", GetParam()), "0.7s");
   std::string other;
   ASSERT_TRUE(eventually([&] {
     std::error_code none;
@@ -144,7 +146,9 @@ TEST_F(ExecSync, StepsOnTheWayAreThoseOfReshard) {
   // Paths are those of the caller's folder.
   start_sync(fmt::format("--to=tp2@2 --every=1 --dtype=F32 {}", steps), path(""));
   ASSERT_TRUE(reaches(1));
-  ASSERT_EQ(mount_receivers(), "");
+  const std::string problem = mount_receivers();
+  if (problem.find("UCX") != std::string::npos) GTEST_SKIP() << problem;
+  ASSERT_EQ(problem, "");
   std::map<std::string, std::string> seen;
   std::string step;
   ASSERT_TRUE(eventually([&] {
@@ -162,6 +166,9 @@ TEST_F(ExecSync, StepsOnTheWayAreThoseOfReshard) {
   const Outcome ended = end_sync();
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, ExecSyncSteps, ::testing::Values("shared-memory", "ucx"),
+                         [](const auto& one) { return std::string(one.param) == "ucx" ? "Ucx" : "SharedMemory"; });
 
 TEST_F(ExecSync, StepsThatDoNotFitAreRefusedBeforeAnythingStarts) {
   start_run();
