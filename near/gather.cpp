@@ -76,7 +76,7 @@ std::string refused(const Question& question, const PartEnd& end) {
 
 absl::StatusOr<PartWork> work_of(const Question& question, const Placement& placement, const PlacedPart& part,
                                  const Host& host) {
-  PartWork work{.folder = host.folder, .stages = {}, .ranges = part.ranges, .environment = {}};
+  PartWork work{.folder = host.folder, .stages = {}, .ranges = part.ranges, .environment = {}, .run = host.run};
   if (!host.here) work.environment = question.environment;
   for (size_t i = 0; i < placement.near; ++i) {
     const Use& use = question.uses[i];

@@ -134,7 +134,7 @@ absl::StatusOr<Answer> Session::next() {
 }
 
 absl::StatusOr<std::vector<ListedFile>> Session::list() {
-  if (const absl::Status sent = send(in_.get(), Work(ListWork{host_.folder})); !sent.ok()) return lost(sent);
+  if (const absl::Status sent = send(in_.get(), Work(ListWork{host_.folder, host_.run})); !sent.ok()) return lost(sent);
   SCALAI_ASSIGN_OR_RETURN(Answer answer, next());
   auto* listed = std::get_if<Listed>(&answer);
   if (listed == nullptr) return lost(invalid("answers another question"));

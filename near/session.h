@@ -18,8 +18,9 @@ namespace scalai::near {
 // A host that has files.
 struct Host {
   std::string name;
-  std::string folder;  // of the source there
-  bool here = false;   // this machine: no launcher
+  std::string folder;               // of the source there
+  bool here = false;                // this machine: no launcher
+  std::optional<RunView> run = {};  // the folder is a run's
 };
 
 struct Launch {

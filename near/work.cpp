@@ -76,10 +76,23 @@ absl::Status receive_message(int fd, double patience_s, google::protobuf::Messag
   return absl::OkStatus();
 }
 
-void fill(const ListWork& work, proto::NearRequest& message) { message.mutable_list()->set_folder(work.folder); }
+void fill(const RunView& run, proto::NearRun& message) {
+  message.set_job(run.job);
+  message.set_view(run.view);
+  message.set_step(run.step);
+}
+RunView run_of(const proto::NearRun& message) {
+  return {.job = message.job(), .view = message.view(), .step = message.step()};
+}
+
+void fill(const ListWork& work, proto::NearRequest& message) {
+  message.mutable_list()->set_folder(work.folder);
+  if (work.run) fill(*work.run, *message.mutable_list()->mutable_run());
+}
 void fill(const PartWork& work, proto::NearRequest& message) {
   proto::NearPart& part = *message.mutable_part();
   part.set_folder(work.folder);
+  if (work.run) fill(*work.run, *part.mutable_run());
   for (const StageWork& stage : work.stages) {
     proto::NearStage& one = *part.add_stages();
     for (const std::string& word : stage.words) one.add_words(word);
@@ -103,6 +116,7 @@ void fill(const PartWork& work, proto::NearRequest& message) {
 
 PartWork part_of(const proto::NearPart& part) {
   PartWork work{.folder = part.folder(), .stages = {}, .ranges = {}, .environment = {}};
+  if (part.has_run()) work.run = run_of(part.run());
   for (const proto::NearStage& stage : part.stages())
     work.stages.push_back({.words = {stage.words().begin(), stage.words().end()},
                            .script = static_cast<size_t>(std::max(stage.script(), 0)),
@@ -177,7 +191,11 @@ absl::Status send(int fd, const Answer& answer) {
 absl::StatusOr<Work> receive_work(int fd) {
   proto::NearRequest message;
   SCALAI_RETURN_IF_ERROR(receive_message(fd, 0, message));
-  if (message.has_list()) return Work(ListWork{message.list().folder()});
+  if (message.has_list()) {
+    ListWork work{.folder = message.list().folder()};
+    if (message.list().has_run()) work.run = run_of(message.list().run());
+    return Work(std::move(work));
+  }
   if (message.has_part()) return Work(part_of(message.part()));
   return invalid("asks for nothing that is known here");
 }

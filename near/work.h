@@ -3,6 +3,7 @@
 // message of near.proto each. Values and functions; any thread, one at a time for each descriptor.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,10 +13,18 @@
 
 namespace scalai::near {
 
-constexpr int kProtocol = 1;
+constexpr int kProtocol = 2;
+
+// The folder of work is that of a run, and the files are those of a step of its job that some reader keeps.
+struct RunView {
+  std::string job, view;
+  int64_t step = 0;  // the number by which readers know it
+  friend bool operator==(const RunView&, const RunView&) = default;
+};
 
 struct ListWork {
   std::string folder;
+  std::optional<RunView> run = {};
 };
 
 // Bytes [begin, end) of a file, or the records that begin there.
@@ -42,6 +51,7 @@ struct PartWork {
   std::vector<StageWork> stages;  // none: the ranges are the output
   std::vector<Range> ranges;      // standard input of the first stage, which is empty without
   std::vector<Variable> environment;
+  std::optional<RunView> run = {};
 };
 using Work = std::variant<ListWork, PartWork>;
 

@@ -108,7 +108,7 @@ TEST(Serve, AnswersUntilItsInputIsClosed) {
   Ends to, from;
   std::thread worker([&] { serve(to.read.get(), from.write.get(), "/tmp"); });
   EXPECT_EQ(std::get<Hello>(*receive_answer(from.read.get(), 10)).version, kProtocol);
-  ASSERT_TRUE(send(to.write.get(), Work(ListWork{"/nosuch"})).ok());
+  ASSERT_TRUE(send(to.write.get(), Work(ListWork{.folder = "/nosuch"})).ok());
   EXPECT_THAT(std::get<Listed>(*receive_answer(from.read.get(), 10)).problem, HasSubstr("/nosuch"));
   for (const char* file : {"/etc/passwd", "../x", "a/../../x"}) {
     ASSERT_TRUE(send(to.write.get(),
@@ -136,6 +136,41 @@ TEST(Serve, AnswersUntilItsInputIsClosed) {
   to.write = {};
   worker.join();
   before.empty() ? ::unsetenv("LC_ALL") : ::setenv("LC_ALL", before.c_str(), 1);
+}
+
+// Once for each: two parts read the same mount.
+TEST(Serve, OpensRunsForWhoeverAsks) {
+  Ends to, from;
+  std::vector<std::string> opened;
+  std::thread worker([&] {
+    serve(to.read.get(), from.write.get(), "/tmp",
+          [&](const std::string& run, const RunView& view) -> absl::StatusOr<std::string> {
+            opened.push_back(run + " " + view.job + " " + view.view + " " + std::to_string(view.step));
+            if (view.step == 0) return absl::NotFoundError("it is gone");
+            return "/nosuch/" + view.view;
+          });
+  });
+  (void)receive_answer(from.read.get(), 10);
+  const RunView hf{.job = "a", .view = "hf", .step = 7}, tp{.job = "a", .view = "tp2", .step = 7},
+      gone{.job = "a", .view = "hf"};
+  const auto listed = [&](const RunView& view) {
+    EXPECT_TRUE(send(to.write.get(), Work(ListWork{.folder = "/out", .run = view})).ok());
+    return std::get<Listed>(*receive_answer(from.read.get(), 10)).problem;
+  };
+  EXPECT_THAT(listed(hf), HasSubstr("/nosuch/hf"));
+  EXPECT_THAT(listed(tp), HasSubstr("/nosuch/tp2"));
+  EXPECT_THAT(listed(hf), HasSubstr("/nosuch/hf"));
+  EXPECT_EQ(listed(gone), "it is gone");
+  const auto part = [&](const RunView& view) {
+    PartWork work{.folder = "/out", .stages = {}, .ranges = {{"file", 0, 1}}, .environment = {}, .run = view};
+    EXPECT_TRUE(send(to.write.get(), Work(std::move(work))).ok());
+    return std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem;
+  };
+  EXPECT_THAT(part(tp), HasSubstr("/nosuch/tp2"));
+  EXPECT_EQ(part(gone), "it is gone");
+  to.write = {};
+  worker.join();
+  EXPECT_EQ(opened, (std::vector<std::string>{"/out a hf 7", "/out a tp2 7", "/out a hf 0", "/out a hf 0"}));
 }
 
 }  // namespace work_test

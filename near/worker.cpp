@@ -159,20 +159,49 @@ PartEnd work_on(const PartWork& work, int in, int out, const std::string& scratc
                          .scratch = scratch});
 }
 
+struct OpenedRun {
+  std::string run;
+  RunView view;
+  std::string folder;
+};
+
+absl::StatusOr<std::string> folder_of(const std::string& folder, const std::optional<RunView>& view,
+                                      const OpenRun& open, std::vector<OpenedRun>& opened) {
+  if (!view) return folder;
+  for (const OpenedRun& one : opened)
+    if (one.run == folder && one.view == *view) return one.folder;
+  if (!open) return missing("this worker opens no runs");
+  SCALAI_ASSIGN_OR_RETURN(std::string files, open(folder, *view));
+  opened.push_back({folder, *view, files});
+  return files;
+}
+
 }  // namespace
 
 Listed list_folder(const std::string& folder) { return Lister(folder).list(); }
 
-void serve(int in, int out, const std::string& scratch) {
+void serve(int in, int out, const std::string& scratch, const OpenRun& open_run) {
+  std::vector<OpenedRun> opened;
   std::signal(SIGPIPE, SIG_IGN);
   absl::Status sent = send(out, Answer(Hello{.version = kProtocol, .threads = static_cast<int>(hardware_threads())}));
   while (sent.ok()) {
-    const absl::StatusOr<Work> work = receive_work(in);
+    absl::StatusOr<Work> work = receive_work(in);
     if (!work.ok()) return;
     if (const auto* list = std::get_if<ListWork>(&*work)) {
-      sent = send(out, Answer(list_folder(list->folder)));
+      const auto folder = folder_of(list->folder, list->run, open_run, opened);
+      sent = send(out, Answer(folder.ok() ? list_folder(*folder)
+                                          : Listed{.files = {}, .problem = message_of(folder.status())}));
     } else {
-      sent = send(out, Answer(work_on(std::get<PartWork>(*work), in, out, scratch)));
+      PartWork part = std::get<PartWork>(*std::move(work));
+      const auto folder = folder_of(part.folder, part.run, open_run, opened);
+      PartEnd end;
+      if (folder.ok()) {
+        part.folder = *folder;
+        end = work_on(part, in, out, scratch);
+      } else {
+        end.problem = message_of(folder.status());
+      }
+      sent = send(out, Answer(end));
     }
   }
 }

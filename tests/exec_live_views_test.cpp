@@ -198,7 +198,6 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
   EXPECT_EQ(unknown.code, 4);
   EXPECT_THAT(unknown.err, HasSubstr("no job \"nosuch\"; --job names one of a"));
   EXPECT_EQ(shell(near + "--view=tp7 -- 'wc -c *'").code, 4);
-  EXPECT_EQ(shell(near + "--host=h -- 'wc -c *'").code, 2);
   EXPECT_EQ(scalai("near '" + path("hf") + "' --view=hf -- 'wc -c *'").code, 2);
   EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left";
   const Outcome ended =
@@ -206,6 +205,54 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
             path("begun") + "' && kill -0 $near; do sleep 0.05; done; kill $near; wait $near");
   EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
   EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left by a signal";
+}
+
+// Hosts with machines' names of their own, so that what one has the other one gets over UCX: each is asked for the files of which it
+// holds most, and all for the same step.
+TEST_F(ExecLiveViews, ARunIsReadOnItsWorkersHosts) {
+  if (shell("unshare --uts true").code != 0) GTEST_SKIP() << "no machines' names of their own here";
+  const std::string on = path("on");
+  write_all(
+      on,
+      "#!/bin/sh\nhost=${1#*@}\nshift\nexec unshare --uts sh -c 'hostname \"$0\" && exec \"$@\"' ${host%%.*} \"$@\"\n");
+  write_all(path("both"), "#!/bin/sh\nfor i in 0 1; do " + on + " w$i \"$@\" --host=$i & done\nwait\n");
+  for (const char* script : {"on", "both"}) fs::permissions(path(script), fs::perms::owner_all);
+  layout_ = "tp2,pp2";
+  start_run("", "--transport=ucx --listen=127.0.0.1:0 --launcher=" + path("both"), "0.7s");
+  const Outcome mounted = mount("m", "--run=" + path("out") + " --refresh=0s");
+  if (mounted.err.find("UCX") != std::string::npos) GTEST_SKIP() << mounted.err;
+  fs::create_directory(path("tmp"));
+  const std::string near = fmt::format("TMPDIR='{}' '{}/scalai' near '{}' --view=tp2-pp2 --launcher='{} {{}}' ",
+                                       path("tmp"), kPrograms.string(), path("out"), on);
+  std::map<std::string, std::string> files;
+  std::string read;
+  ASSERT_TRUE(eventually([&] {
+    const std::string step = current();
+    files = bytes_of(job() + "/" + step + "/views/tp2-pp2");
+    const Outcome outcome = shell(near + "--host=w0 --host=w1 --verbose -- 'cat rank*'");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("note")));
+    read = outcome.out;
+    return outcome.code != 0 || outcome.err.find("reads " + step + " of the run") != std::string::npos;
+  }));
+  std::string all;
+  std::vector<size_t> bytes;
+  for (const auto& [name, content] : files) {
+    if (!name.starts_with("rank")) continue;
+    all += content;
+    bytes.push_back(content.size());
+  }
+  ASSERT_EQ(bytes.size(), 4U);
+  EXPECT_TRUE(read == all);
+  const Outcome explained = shell(near + "--host=w0 --host=u@w1.cluster --explain --format=json -- 'cat rank*'");
+  ASSERT_EQ(explained.code, 0) << explained.err;
+  const nlohmann::json hosts = nlohmann::json::parse(explained.out).at("hosts");
+  EXPECT_EQ(hosts.at(0).at("bytes"), bytes[0] + bytes[1]) << explained.out;
+  EXPECT_EQ(hosts.at(1).at("bytes"), bytes[2] + bytes[3]);
+  // Hosts that hold nothing may be asked, too.
+  EXPECT_EQ(shell(near + "--host=elsewhere --host=here -- 'wc -c *'").code, 0);
+  EXPECT_EQ(unmount("m").code, 0);
+  EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left";
 }
 
 // By its workers, and with --since read here, against what the job wrote at that step.

@@ -32,7 +32,7 @@ name: "live"
 until: "120s"
 cluster { name: "two" hosts { count: 2 gpus: 2 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
 jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps: 3 }
-       configs { layout: "tp2,dp2,zero1" step_time: "1s" } configs { layout: "pp2" step_time: "1s" } }
+       configs { layout: ")" + layout_ + R"(" step_time: "1s" } configs { layout: "pp2" step_time: "1s" } }
 )" + events);
     run_ = std::thread([this, words, scale] {
       outcome_ = scalai(fmt::format("exec '{}' --out='{}' --scale-model=1/8 --time-scale={} {}", path("live.textproto"),
@@ -95,6 +95,7 @@ jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps:
     ASSERT_EQ(unmount("saved").code, 0);
   }
 
+  std::string layout_ = "tp2,dp2,zero1";  // on four GPUs
   std::thread run_;
   Outcome outcome_;
 };

@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<LiveMount>> LiveMount::open(const std::string& ru
                           .place = folder.path(),
                           .optimizer = shown.optimizer,
                           .fleeting = shown.fleeting,
+                          .version = shown.version,
                           .kept_bytes = shown.kept_bytes,
                           .served = served};
   return std::unique_ptr<LiveMount>(

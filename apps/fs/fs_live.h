@@ -15,6 +15,7 @@ namespace scalai::apps {
 struct LiveShown {
   bool optimizer = false;  // masters and moments, too
   bool fleeting = false;   // executor::LiveOptions
+  int64_t version = 0;     // executor::LiveOptions
   double keep_s = 30;      // vfs::LiveTimes
   double refresh_s = 1;
   int64_t kept_bytes = 0;  // executor::LiveOptions

@@ -49,6 +49,10 @@ std::vector<OptionSpec> live_part() {
                     "snapshot (if not given): a step that is read is copied before training rewrites it; fail: it is "
                     "not, and reads of it are then an error (ESTALE).",
                     {"snapshot", "fail"}),
+      count_option(
+          "kept-step", "NUMBER",
+          "Only a step that another reader keeps, by the number that readers know it by: `scalai near` on other "
+          "hosts."),
       seconds_option("keep", "TIME", "How long a step stays after its last use, if no file of it is open.", "30s"),
       bytes_option("keep-size", "SIZE",
                    "Most bytes in memory of each step that was fetched from other machines, for reading it again and "

@@ -228,18 +228,21 @@ void read_datasets(const Arguments& arguments, Problems& problems, FsRequest& re
 void read_run(const Arguments& arguments, Problems& problems, FsRequest& request) {
   if (!arguments.has("run")) {
     if (arguments.flag("optimizer")) problems.malformed("--optimizer is for --run, which is missing");
-    if (arguments.has("consistency")) problems.malformed("--consistency is for --run, which is missing");
+    for (const char* one : {"consistency", "kept-step"})
+      if (arguments.has(one)) problems.malformed(fmt::format("--{} is for --run, which is missing", one));
     return;
   }
   constexpr double kLeast_s = 0.1;  // or a step goes between the look at the link and that at the folder
   if (arguments.seconds("keep") < kLeast_s)
     problems.malformed(fmt::format("--keep={}: at least 100ms", arguments.text("keep")));
   if (!problems.empty()) return;
-  auto live = LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
-                                                      .fleeting = arguments.text("consistency") == "fail",
-                                                      .keep_s = arguments.seconds("keep"),
-                                                      .refresh_s = arguments.seconds("refresh"),
-                                                      .kept_bytes = arguments.bytes("keep-size")});
+  auto live =
+      LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
+                                              .fleeting = arguments.text("consistency") == "fail",
+                                              .version = arguments.has("kept-step") ? arguments.count("kept-step") : 0,
+                                              .keep_s = arguments.seconds("keep"),
+                                              .refresh_s = arguments.seconds("refresh"),
+                                              .kept_bytes = arguments.bytes("keep-size")});
   problems.status("", live.status());
   if (live.ok()) request.live = *std::move(live);
 }

@@ -14,6 +14,7 @@
 #include "apps/common/run_place.h"
 #include "apps/near/commands.h"
 #include "apps/near/near_explain.h"
+#include "apps/near/near_held.h"
 #include "apps/near/near_run.h"
 #include "apps/near/near_source.h"
 #include "near/annotation.h"
@@ -29,6 +30,7 @@ namespace scalai::apps {
 namespace {
 
 constexpr int kUsage = 2;
+constexpr int kRunJobs = 4;  // parts of a run at a time on a host, each of which mounts it
 
 // What commands may read of the environment and have to read alike on every host.
 constexpr std::array<const char*, 18> kVariables = {
@@ -136,17 +138,44 @@ int run_question(near::Question& question, const near::PlaceOptions& options) {
   return answered->status;
 }
 
+// Where the files of a run are, which workers' hosts mount for themselves; nothing of it for other sources.
+struct Run {
+  std::unique_ptr<HeldStep> step;  // what they all read; null: it is read here alone
+  HeldBytes held;
+  std::unique_ptr<RunSource> files;
+};
+
+absl::StatusOr<Run> open_run(const std::string& place, const Arguments& arguments, std::vector<near::Host>& hosts,
+                             const std::string& scratch) {
+  Run run;
+  const std::string folder = folder_of_source(place);
+  if (!is_run(folder)) return run;
+  near::RunView view{.job = arguments.text("job"), .view = arguments.has("view") ? arguments.text("view") : "logical"};
+  if (!hosts.empty()) {
+    SCALAI_ASSIGN_OR_RETURN(run.step, HeldStep::open(folder, view.job));
+    SCALAI_ASSIGN_OR_RETURN(run.held, run.step->held(view.view));
+    view.job = run.step->job();
+    view.step = run.step->number();
+  }
+  SCALAI_ASSIGN_OR_RETURN(run.files, RunSource::open(folder, view, scratch));
+  for (near::Host& host : hosts) {
+    if (host.here) {
+      host.folder = run.files->folder();
+    } else {
+      host.run = view;
+    }
+  }
+  return run;
+}
+
 // Answers the question of a command line whose words are right.
 int near_in(const std::string& scratch, const Arguments& arguments, Words words, const near::Annotations& annotations) {
   std::string place = words.place;
-  std::unique_ptr<RunSource> run;
-  if (is_run(folder_of_source(place))) {
-    const std::string view = arguments.has("view") ? arguments.text("view") : "logical";
-    auto opened = RunSource::open(folder_of_source(place), arguments.text("job"), view, scratch);
-    if (!opened.ok()) return report_error(opened.status());
-    run = *std::move(opened);
-    place = run->folder();
-    if (verbose()) say("scalai near: reads {} of the run\n", run->step());
+  const absl::StatusOr<Run> run = open_run(place, arguments, words.hosts, scratch);
+  if (!run.ok()) return report_error(run.status());
+  if (run->files != nullptr) {
+    place = run->files->folder();
+    if (verbose()) say("scalai near: reads {} of the run\n", run->files->step());
   }
   const auto request = read_source(place, std::move(words.hosts));
   if (!request.ok()) return report_error(request.status());
@@ -154,6 +183,10 @@ int near_in(const std::string& scratch, const Arguments& arguments, Words words,
   std::vector<std::unique_ptr<near::Session>> waiting;
   auto source = list_source(*request, words.launch, static_cast<int>(arguments.count("jobs")), waiting);
   if (!source.ok()) return report_error(source.status());
+  if (run->step != nullptr) {
+    keep_where_held(run->held, *source);
+    for (int& jobs : source->jobs) jobs = std::min(jobs, kRunJobs);
+  }
   auto pipeline = read_pipeline(words.pipeline, source->names());  // its patterns may be refused now
   if (!pipeline.ok()) return usage_error("near", message_of(pipeline.status()));
   near::Question question{.pipeline = *std::move(pipeline),
@@ -191,8 +224,6 @@ int near_main(const Arguments& arguments) {
   add(hosts.status());
   add(read_pipeline(words.pipeline, {}).status());
   if (arguments.count("jobs") > 1024) add(invalid("--jobs is at most 1024"));
-  if (is_run(folder) && hosts.ok() && !hosts->empty())
-    add(invalid("a run is read on this machine; --host is for folders"));
   for (const char* option : {"job", "view"})
     if (!is_run(folder) && arguments.has(option))
       add(invalid(fmt::format("--{} is for the folder of a run that goes on", option)));
@@ -215,7 +246,14 @@ int near_worker_main(const Arguments&) {
     return kUsage;
   }
   return in_scratch([](const std::string& scratch) {
-    near::serve(STDIN_FILENO, STDOUT_FILENO, scratch);
+    std::vector<std::unique_ptr<RunSource>> runs;
+    near::serve(STDIN_FILENO, STDOUT_FILENO, scratch,
+                [&](const std::string& run, const near::RunView& view) -> absl::StatusOr<std::string> {
+                  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<RunSource> opened,
+                                          RunSource::open(run, view, fmt::format("{}/run-{}", scratch, runs.size())));
+                  runs.push_back(std::move(opened));
+                  return runs.back()->folder();
+                });
     return 0;
   });
 }
@@ -239,7 +277,8 @@ Command near_command() {
        .usage = "scalai near SOURCE [OPTION…] -- 'COMMAND | COMMAND…'\nscalai near SOURCE [OPTION…] -- COMMAND WORD…",
        .description =
            R"(SOURCE is a folder (a checkpoint, a mount of scalai fs, …), the index of a dataset, or the folder
-of a run that goes on, whose state of now it is; commands name its files relative to it. Commands that have an annotation run on the hosts that have the
+of a run that goes on, whose state of now it is, on the hosts of its workers that --host names;
+commands name its files relative to it. Commands that have an annotation run on the hosts that have the
 files, each on its part, as far as that puts out the same; the others run here. Standard output
 is, byte for byte, that of the same pipeline run by a POSIX sh in the folder, and comes when all parts
 are whole. The status is that of the last command: 126 if it cannot be run, 127 if it is not there,
@@ -250,6 +289,7 @@ patterns fit files, in the C locale. Several words are taken as they are, and on
        .options = joined({host_options(), own, launch_options(), {format_option({"table", "json"})}}),
        .examples = {"scalai near out/ -- 'sha256sum *.safetensors'",
                     "scalai near out/ --explain -- 'sha256sum *.safetensors | sort'",
+                    "scalai near out/gpt --view=tp2-pp2 --host=n1 --host=n2 -- 'sha256sum *.safetensors'",
                     "scalai near /data/logs --host=n1 --host=n2 -- 'grep -h error *.log | sort | uniq -c'"},
        .min_arguments = 2,
        .max_arguments = -1},

@@ -35,16 +35,19 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunSource>> RunSource::open(const std::string& run, const std::string& job,
-                                                           const std::string& view, const std::string& scratch) {
+absl::StatusOr<std::unique_ptr<RunSource>> RunSource::open(const std::string& run, const near::RunView& view,
+                                                           const std::string& scratch) {
+  const std::string& job = view.job;
   SCALAI_ASSIGN_OR_RETURN(const std::string program, find_program("scalai-fs"));
   std::unique_ptr<RunSource> source(new RunSource(scratch + "/run"));
   const std::string &mount = source->mount_, log = scratch + "/mount.log";
   SCALAI_RETURN_IF_ERROR(make_folders(mount));
+  std::vector<std::string> words = {program, "mount", mount, "--run=" + run};
+  if (view.step != 0) words.push_back(fmt::format("--kept-step={}", view.step));
   // In this process's group: Ctrl-C ends it, too.
   SCALAI_ASSIGN_OR_RETURN(source->server_,
                           spawn({.program = program,
-                                 .words = {program, "mount", mount, "--run=" + run},
+                                 .words = words,
                                  .ends = {SpawnOptions::kNull, SpawnOptions::kNull, SpawnOptions::kNull},
                                  .log_file = log}));
   SCALAI_RETURN_IF_ERROR(source->wait_until_mounted(run, log));
@@ -58,10 +61,10 @@ absl::StatusOr<std::unique_ptr<RunSource>> RunSource::open(const std::string& ru
   std::error_code error;
   source->step_ = fs::read_symlink(of_job + "/step-current", error).string();
   if (error) return failed(fmt::format("{}: the job has no step to read: {}", run, error.message()));
-  source->folder_ = fmt::format("{}/{}/views/{}", of_job, source->step_, view);
+  source->folder_ = fmt::format("{}/{}/views/{}", of_job, source->step_, view.view);
   const std::vector<std::string> files = names_in(source->folder_);
   if (files.empty())
-    return missing(fmt::format("{}: no view {} of its job; logical is there for any model", run, view));
+    return missing(fmt::format("{}: no view {} of its job; logical is there for any model", run, view.view));
   source->kept_ = FileDescriptor(::open((source->folder_ + "/" + files[0]).c_str(), O_RDONLY | O_CLOEXEC));
   if (source->kept_.get() < 0) return failed(fmt::format("{}: {} cannot be kept", run, source->step_));
   return source;

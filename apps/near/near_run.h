@@ -1,5 +1,5 @@
 #pragma once
-// A run that goes on as the source of `scalai near`: its job's step of now, through a mount of scalai fs of our own, on this machine.
+// A run that goes on as the source of `scalai near`: its job's step of now, through a mount of scalai fs of our own, here and on the hosts of workers.
 
 #include <sys/types.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "near/work.h"
 #include "ptc/base/file_descriptor.h"
 
 namespace scalai::apps {
@@ -14,10 +15,11 @@ namespace scalai::apps {
 // Unmounts when it goes. One thread.
 class RunSource {
  public:
-  // `job`: "" is the only one. `view`: a layout, as below views/ of a mount. `scratch`: a folder for the mount. NotFound: no scalai-fs,
-  // no FUSE, no such job or view. Aborted: the run does not answer.
-  static absl::StatusOr<std::unique_ptr<RunSource>> open(const std::string& run, const std::string& job,
-                                                         const std::string& view, const std::string& scratch);
+  // `view.job`: "" is the only one; `view.view`: a layout, as below views/ of a mount; `view.step`: of a step that another reader keeps,
+  // 0: the newest one. `scratch`: a folder for the mount, which has none yet. NotFound: no scalai-fs, no FUSE, no such job, step or
+  // view. Aborted: the run does not answer.
+  static absl::StatusOr<std::unique_ptr<RunSource>> open(const std::string& run, const near::RunView& view,
+                                                         const std::string& scratch);
   ~RunSource();
   RunSource(const RunSource&) = delete;
   RunSource& operator=(const RunSource&) = delete;

@@ -50,6 +50,13 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   holders_.hear(request.reader, {.machine = request.host_name, .address = request.transport_address}, reader.keeps);
   if (over_) return absl::UnavailableError("the run is over");
   if (!request.wants) return reply.SerializeAsString();
+  if (request.version != 0) {
+    const auto kept = shown_.find(request.version);
+    if (kept == shown_.end() || kept->second.job != job || kept->second.kind.stats)
+      return missing(fmt::format("no reader keeps step number {} of this job", request.version));
+    reader.keeps.insert(request.version);
+    return whole(kept->second, reply);
+  }
   const auto mine = waiting_.insert(waiting_.end(), Waiting{.job = job,
                                                             .reader = request.reader,
                                                             .kind = {.optimizer = request.optimizer,
@@ -67,7 +74,11 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   SCALAI_RETURN_IF_ERROR(served.version.status());
   const auto found = shown_.find(*served.version);
   if (found == shown_.end()) return reply.SerializeAsString();  // the reader has said since that it keeps others
-  proto::LiveState full = *found->second.state;
+  return whole(found->second, reply);
+}
+
+std::string LiveSteps::whole(const Shown& shown, const proto::LiveState& reply) {
+  proto::LiveState full = *shown.state;
   full.set_ready(true);
   *full.mutable_gone() = reply.gone();
   return full.SerializeAsString();

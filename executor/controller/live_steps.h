@@ -48,7 +48,8 @@ class LiveSteps {
   ~LiveSteps();
 
   // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody waits.
-  // For a touch LiveSources, at once. Errors: of the copy that was to be made; Unavailable after end().
+  // For a touch LiveSources, at once; for a version what it is, at once. Errors: of the copy that was to be made; NotFound: a version
+  // that nobody keeps; Unavailable after end().
   absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
   // Whoever waits is told that the run is over.
   void end();
@@ -98,6 +99,7 @@ class LiveSteps {
     bool done = false;
     absl::StatusOr<int64_t> version = absl::UnavailableError("the run is over");
   };
+  static std::string whole(const Shown& shown, const proto::LiveState& reply);
   bool is_kept(int64_t version) const;
   std::string sources(uint64_t reader, const CtlRequest::Touch& touch);
   absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show);

@@ -65,6 +65,26 @@ class LiveStepsTest : public ::testing::Test {
   absl::Status broken_;
 };
 
+TEST_F(LiveStepsTest, AStepThatAnotherReaderKeepsIsGivenByItsNumber) {
+  const int64_t version = given(1, 7).version();
+  CtlRequest same = request(2, true);
+  same.version = version;
+  const auto nobody = [] { FAIL() << "nobody has to wait"; };
+  const auto there = steps_.answer(0, same, nobody);
+  ASSERT_TRUE(there.ok()) << there.status();
+  proto::LiveState state;
+  ASSERT_TRUE(state.ParseFromString(*there));
+  EXPECT_TRUE(state.ready());
+  EXPECT_EQ(state.step(), 7);
+  EXPECT_EQ(copies_, 1);
+  ASSERT_TRUE(tell(request(1, false)).ok());  // the first one lets go
+  EXPECT_TRUE(steps_.take_unkept(0).empty()) << "the second one keeps it";
+  EXPECT_TRUE(absl::IsNotFound(steps_.answer(1, same, nobody).status())) << "of another job";
+  ASSERT_TRUE(tell(request(2, false)).ok());
+  EXPECT_EQ(steps_.take_unkept(0).size(), 1U);
+  EXPECT_TRUE(absl::IsNotFound(steps_.answer(0, same, nobody).status())) << "it is gone";
+}
+
 TEST_F(LiveStepsTest, ReadersOfOneStepShareACopyThatGoesWithTheLast) {
   EXPECT_FALSE(steps_.watched(0));
   auto first = ask(request(1)), second = ask(request(2));

@@ -98,6 +98,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
                      .after_step = after_step,
                      .digest_bytes = options.digest_bytes,
                      .stats = options.stats,
+                     .version = wants ? options.version : 0,
                      .host_name = machine_name()};
   if (others != nullptr) request.transport_address = options.transport->address();
   std::vector<std::shared_ptr<const Step>> held;

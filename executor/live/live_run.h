@@ -50,6 +50,7 @@ struct LiveOptions {
   bool fleeting = false;     // no step is copied for us: it may go while we read
   int64_t digest_bytes = 0;  // digests of so many bytes each (LiveState::digests); 0: none
   bool stats = false;        // statistics instead of elements (live_stats.h): reads are FailedPrecondition
+  int64_t version = 0;       // only this one, which another reader keeps (LiveState::version); 0: the newest
   double patience_s = 60;    // for a job that changes, or whose step takes long
   double word_s = 5;         // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks

@@ -244,6 +244,7 @@ class CtlService final : public proto::Ctl::Service {
                         .after_step = request.after_step(),
                         .digest_bytes = request.digest_bytes(),
                         .stats = request.stats(),
+                        .version = request.version(),
                         .host_name = request.host_name(),
                         .transport_address = request.transport_address(),
                         .touch = touch_of(request)};

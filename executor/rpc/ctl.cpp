@@ -44,6 +44,7 @@ proto::CtlLive live_message(const CtlRequest& request) {
   message.set_after_step(request.after_step);
   message.set_digest_bytes(request.digest_bytes);
   message.set_stats(request.stats);
+  message.set_version(request.version);
   message.set_host_name(request.host_name);
   message.set_transport_address(request.transport_address);
   if (request.touch) {

@@ -125,6 +125,7 @@ struct CtlRequest {
   int64_t after_step = -1;
   int64_t digest_bytes = 0;
   bool stats = false;
+  int64_t version = 0;
   std::string host_name = {}, transport_address = {};  // of the reader
   struct Touch {
     int64_t version = 0;
