@@ -20,6 +20,7 @@ LEFT_OUT = {
     "python train.py": "needs PyTorch (test_job.py)",
     "exec ctl": "needs a run under way (tests/e2e_exec_live_test.cpp)",
     "scalai sync out/gpt": "needs a run under way (tests/exec_sync_test.cpp)",
+    "stats out/gpt": "needs a run under way (tests/exec_live_views_test.cpp)",
     "--run=out/gpt": "needs a run of real training (test_job.py)",
     "--resume=": "needs a run that was broken off (tests/e2e_exec_test.cpp)",
     "checkpoints/step_00000100": "needs a checkpoint of gpt3-xl with its optimizer (tests/e2e_exec_test.cpp)",
