@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "apps/common/output.h"
 #include "apps/fs/fs_commands.h"
 #include "apps/fs/fs_request.h"
 #include "ptc/base/status.h"
@@ -67,12 +68,13 @@ class Serving {
     return absl::OkStatus();
   }
 
-  // Until a signal or somebody else ends it; the exit code.
-  int serve(int signals) {
+  // Until a signal or somebody else ends it, or the end of this input (-1: there is none); the exit code.
+  int serve(int signals, int input) {
     while (true) {
-      pollfd events[] = {{signals, POLLIN, 0}, {server_->ended(), POLLIN, 0}};
-      if (::poll(events, 2, -1) < 0 && errno != EINTR) break;
+      pollfd events[] = {{signals, POLLIN, 0}, {server_->ended(), POLLIN, 0}, {input, POLLIN, 0}};
+      if (::poll(events, 3, -1) < 0 && errno != EINTR) break;
       if (events[1].revents != 0) break;
+      if (events[2].revents != 0 && has_ended(input)) break;
       if (events[0].revents != 0 && !handle_signal(signals)) break;
     }
     const bool ended = server_->stop(kPatience_s);
@@ -100,6 +102,12 @@ class Serving {
       return "ending";
     }
     return invalid(fmt::format("unknown request \"{}\"; known are repartition, status and end", text));
+  }
+
+  static bool has_ended(int input) {
+    char ignored = 0;
+    const ssize_t got = ::read(input, &ignored, 1);
+    return got == 0 || (got < 0 && errno != EINTR);
   }
 
   bool handle_signal(int signals) {
@@ -166,7 +174,7 @@ int run_server(const Arguments& arguments, int ready) {
     if (::write(ready, &yes, 1) != 1) log->line("the command that started this server is gone; it goes on");
     ::close(ready);
   }
-  return serving.serve(signals);
+  return serving.serve(signals, arguments.flag("until-input-ends") ? STDIN_FILENO : -1);
 }
 
 // Asked from here: the server must not wait for itself.
@@ -208,6 +216,8 @@ int run_in_background(const Arguments& arguments) {
 }
 
 int mount_main(const Arguments& arguments) {
+  if (arguments.flag("daemonize") && arguments.flag("until-input-ends"))
+    return usage_error("fs mount", "--until-input-ends needs standard input, which --daemonize closes");
   return arguments.flag("daemonize") ? run_in_background(arguments) : run_server(arguments, -1);
 }
 

@@ -64,6 +64,8 @@ std::vector<OptionSpec> live_part() {
 std::vector<OptionSpec> server_part() {
   return {flag_option("daemonize", "Go into the background once the mount answers; needs --log."),
           text_option("log", "FILE", "File for messages, in place of stderr; with --daemonize it is needed."),
+          flag_option("until-input-ends",
+                      "End when standard input does: whoever started it is gone then, whatever ended that."),
           flag_option("allow-other", "Let other users read, too (not root: needs user_allow_other in /etc/fuse.conf)."),
           count_option("threads", "N", "Threads that answer requests (if not given: twice the cores, from 4 to 32)."),
           choice_option(

@@ -5,9 +5,13 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -42,14 +46,18 @@ absl::StatusOr<std::unique_ptr<RunSource>> RunSource::open(const std::string& ru
   std::unique_ptr<RunSource> source(new RunSource(scratch + "/run"));
   const std::string &mount = source->mount_, log = scratch + "/mount.log";
   SCALAI_RETURN_IF_ERROR(make_folders(mount));
-  std::vector<std::string> words = {program, "mount", mount, "--run=" + run};
+  // The mount goes with us, also if we are killed.
+  std::array<int, 2> life{};
+  if (::pipe2(life.data(), O_CLOEXEC) != 0) return failed(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  const FileDescriptor theirs(life[0]);
+  source->life_ = FileDescriptor(life[1]);
+  std::vector<std::string> words = {program, "mount", mount, "--run=" + run, "--until-input-ends"};
   if (view.step != 0) words.push_back(fmt::format("--kept-step={}", view.step));
   // In this process's group: Ctrl-C ends it, too.
-  SCALAI_ASSIGN_OR_RETURN(source->server_,
-                          spawn({.program = program,
-                                 .words = words,
-                                 .ends = {SpawnOptions::kNull, SpawnOptions::kNull, SpawnOptions::kNull},
-                                 .log_file = log}));
+  SCALAI_ASSIGN_OR_RETURN(source->server_, spawn({.program = program,
+                                                  .words = words,
+                                                  .ends = {theirs.get(), SpawnOptions::kNull, SpawnOptions::kNull},
+                                                  .log_file = log}));
   SCALAI_RETURN_IF_ERROR(source->wait_until_mounted(run, log));
   const std::vector<std::string> jobs = names_in(mount + "/jobs");
   const bool known = job.empty() ? jobs.size() == 1 : std::find(jobs.begin(), jobs.end(), job) != jobs.end();

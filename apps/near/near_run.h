@@ -34,6 +34,7 @@ class RunSource {
   const std::string mount_;
   pid_t server_ = -1;
   std::string folder_, step_;
+  FileDescriptor life_;  // the mount ends when it is closed
   FileDescriptor kept_;  // a file of the step: it does not go while one is open
 };
 
