@@ -64,16 +64,20 @@ class Live:
         self._folder = tempfile.TemporaryDirectory(prefix="scalai-live-")
         self.folder = Path(self._folder.name) / "run"
         self.folder.mkdir()
-        self._mounted = False
-        words = [program("scalai"), "fs", "mount", str(self.folder), f"--run={os.fspath(run)}", "--daemonize",
+        words = [program("scalai"), "fs", "mount", str(self.folder), f"--run={os.fspath(run)}", "--until-input-ends",
                  f"--log={self._folder.name}/log", f"--keep={int(keep_s * 1000)}ms", "--refresh=0s",
                  f"--consistency={consistency}"]
         if keep_size is not None:
             words.append(f"--keep-size={keep_size}B")
-        done = subprocess.run(words + ["--optimizer"] * optimizer, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise _RAISED.get(done.returncode, FailedError)(done.stderr.strip())
-        self._mounted = True
+        # It ends with us, whatever ends us: the pipe is closed then. A Ctrl-C is ours alone.
+        self._server: subprocess.Popen[str] | None = subprocess.Popen(
+            words + ["--optimizer"] * optimizer, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
+        while not os.path.ismount(self.folder):
+            if self._server.poll() is not None:
+                said = self._server.communicate()[1].strip()
+                raise _RAISED.get(self._server.returncode, FailedError)(said or "the mount ended before it answered")
+            time.sleep(0.01)
 
     @property
     def jobs(self) -> list[str]:
@@ -121,9 +125,10 @@ class Live:
         return lines[-1] if lines else "nothing was said"
 
     def close(self) -> None:
-        if self._mounted:
-            self._mounted = False
+        server, self._server = self._server, None
+        if server is not None:
             subprocess.run([program("scalai"), "fs", "unmount", "--force", str(self.folder)], capture_output=True, check=False)
+            server.communicate()
         self._folder.cleanup()
 
     def __enter__(self) -> Live:

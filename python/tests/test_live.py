@@ -146,6 +146,17 @@ def test_receivers_have_what_readers_of_the_run_see(run_folder):
     assert sync.returncode == 0, said
 
 
+def test_a_mount_ends_with_the_process_that_is_killed(run_folder):
+    program = f"import os, scalai; live = scalai.live({str(run_folder)!r}); print(live.folder, flush=True); os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -9
+    folder, until = done.stdout.strip(), time.monotonic() + 60
+    assert folder
+    while folder in pathlib.Path("/proc/mounts").read_text(encoding="utf-8"):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_size_that_is_none():
     with pytest.raises(scalai.InvalidError, match="keep-size"):
         scalai.live("/nowhere", keep_size=-1)
