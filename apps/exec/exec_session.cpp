@@ -21,7 +21,8 @@ namespace ex = scalai::executor;
 
 namespace {
 
-constexpr double kLaunch_s = 600;  // from the launcher's start until the last worker has joined
+constexpr int kBusyHeartbeats = 60;  // of a measurement: a busy machine is no loss, and whoever ends is known at once
+constexpr double kLaunch_s = 600;    // from the launcher's start until the last worker has joined
 
 ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, const std::string& hosts) {
   ex::ProcessOptions process{.binary = "/proc/self/exe",
@@ -198,10 +199,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
 absl::StatusOr<std::unique_ptr<Session>> Session::start_measuring(const cluster::Cluster& cluster, StateOptions state,
                                                                   const std::string& log_folder) {
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
-  return start(cluster,
-               {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = log_folder}},
-                .log_folder = log_folder,
-                .state = std::move(state)});
+  return start(cluster, {.server = {.bind_address = "127.0.0.1:0",
+                                    .token = token,
+                                    .controller = {.run_id = log_folder, .missed_heartbeats = kBusyHeartbeats}},
+                         .log_folder = log_folder,
+                         .state = std::move(state)});
 }
 
 void Session::dismiss() {
