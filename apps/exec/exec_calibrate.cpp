@@ -219,17 +219,9 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions&
                                format_bytes(needed), format_bytes(ex::available_memory())));
   }
   const cluster::Cluster cluster = cluster_of(options);
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::start(cluster, {.server = {.token = token,
-                                                              .certificate_file = "",
-                                                              .key_file = "",
-                                                              .controller = {.run_id = "calibration"},
-                                                              .on_ctl = {},
-                                                              .log = {}},
-                                                   .log_folder = scratch.path(),
-                                                   .state = {.transport = options.network ? "ucx" : "shared-memory"},
-                                                   .orphan_timeout_s = kOrphanTimeout_s}));
+                          Session::start_measuring(cluster, {.transport = options.network ? "ucx" : "shared-memory"},
+                                                   scratch.path(), kOrphanTimeout_s));
   auto measured = measure(cluster, session->crew(), options, scratch.path());
   session->dismiss();
   return measured;

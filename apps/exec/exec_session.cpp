@@ -197,13 +197,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::start_measuring(const cluster::Cluster& cluster, StateOptions state,
-                                                                  const std::string& log_folder) {
+                                                                  const std::string& log_folder,
+                                                                  double orphan_timeout_s) {
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
   return start(cluster, {.server = {.bind_address = "127.0.0.1:0",
                                     .token = token,
                                     .controller = {.run_id = log_folder, .missed_heartbeats = kBusyHeartbeats}},
                          .log_folder = log_folder,
-                         .state = std::move(state)});
+                         .state = std::move(state),
+                         .orphan_timeout_s = orphan_timeout_s});
 }
 
 void Session::dismiss() {

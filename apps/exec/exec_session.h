@@ -35,9 +35,10 @@ class Session {
  public:
   // Binds the address and creates the crew, not yet started. The cluster outlives the session.
   static absl::StatusOr<std::unique_ptr<Session>> start(const cluster::Cluster& cluster, SessionOptions options);
-  // For a measurement: local workers, a token of its own, no ctl requests.
+  // For a measurement: local workers, a token of its own, no ctl requests, and patience with a busy machine.
   static absl::StatusOr<std::unique_ptr<Session>> start_measuring(const cluster::Cluster& cluster, StateOptions state,
-                                                                  const std::string& log_folder);
+                                                                  const std::string& log_folder,
+                                                                  double orphan_timeout_s = 60);
   // Does not end workers: they continue as after a crash; see dismiss().
   ~Session() = default;
 

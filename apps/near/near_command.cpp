@@ -153,11 +153,13 @@ absl::StatusOr<Run> open_run(const std::string& place, const Arguments& argument
   near::RunView view{.job = arguments.text("job"), .view = arguments.has("view") ? arguments.text("view") : "logical"};
   if (!hosts.empty()) {
     SCALAI_ASSIGN_OR_RETURN(run.step, HeldStep::open(folder, view.job));
-    SCALAI_ASSIGN_OR_RETURN(run.held, run.step->held(view.view));
     view.job = run.step->job();
     view.step = run.step->number();
   }
   SCALAI_ASSIGN_OR_RETURN(run.files, RunSource::open(folder, view, scratch));
+  if (run.step != nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(run.held, run.step->held(view.view));
+  }
   for (near::Host& host : hosts) {
     if (host.here) {
       host.folder = run.files->folder();

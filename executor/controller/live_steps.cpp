@@ -145,10 +145,10 @@ absl::StatusOr<int64_t> LiveSteps::version_for(const Waiting& waiting, int64_t e
     const std::lock_guard lock(mutex_);
     for (const auto& [version, one] : shown_) {
       if (one.job != waiting.job) continue;
-      of_job += is_kept(version) ? 1 : 0;
+      of_job += !one.kind.stats && is_kept(version) ? 1 : 0;  // statistics take no memory of hosts
       if (one.epoch == epoch && one.step == step && !one.lost && one.kind.serves(waiting.kind)) return version;
     }
-    if (of_job >= limits_.most)
+    if (!waiting.kind.stats && of_job >= limits_.most)
       return absl::ResourceExhaustedError(fmt::format(
           "readers keep {} steps of this job already\nhint: they are let go when nothing of them is open", of_job));
   }

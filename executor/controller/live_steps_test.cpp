@@ -85,6 +85,21 @@ TEST_F(LiveStepsTest, AStepThatAnotherReaderKeepsIsGivenByItsNumber) {
   EXPECT_TRUE(absl::IsNotFound(steps_.answer(0, same, nobody).status())) << "it is gone";
 }
 
+// They take no memory: as many as ask get them, and they leave room for others.
+TEST_F(LiveStepsTest, StatisticsDoNotCountAsStepsThatAreKept) {
+  const auto numbers = [&](uint64_t reader, int64_t step) {
+    CtlRequest only = request(reader, true);
+    only.stats = true;
+    auto answer = ask(only);
+    EXPECT_TRUE(serve(step).ok());
+    return answer.get().value();
+  };
+  for (uint64_t reader = 1; reader <= 3; ++reader) EXPECT_TRUE(numbers(reader, static_cast<int64_t>(reader)).ready());
+  EXPECT_TRUE(given(4, 4).ready());
+  EXPECT_TRUE(given(5, 5).ready());
+  EXPECT_TRUE(numbers(6, 6).ready()) << "two steps are kept";
+}
+
 TEST_F(LiveStepsTest, ReadersOfOneStepShareACopyThatGoesWithTheLast) {
   EXPECT_FALSE(steps_.watched(0));
   auto first = ask(request(1)), second = ask(request(2));

@@ -155,7 +155,6 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/common/near_hosts.cpp", "hosts and launchers; tests/near_command_test gives good and bad ones"},
       {"apps/near/near_command.cpp", "a command; tests/near_command_test runs it"},
       {"apps/near/near_explain.cpp", "--explain of it; tests/near_command_test reads it"},
-      {"apps/near/near_held.cpp", "a run on its workers' hosts; tests/exec_live_views_test reads one"},
       {"apps/near/near_run.cpp", "a run as its source; tests/exec_live_views_test reads one"},
       {"apps/near/near_source.cpp", "its source and hosts; tests/near_command_test gives good and bad ones"},
       {"executor/controller/job_work_copies.cpp", "a part of job_work.h; trainer_work_test, exec_runtime_test"},
