@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "near/guarded_group.h"
 #include "near/internal/write.h"
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
+#include "ptc/base/guarded_group.h"
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
 

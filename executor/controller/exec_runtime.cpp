@@ -353,7 +353,13 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
 
 absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
-  if (!fresh.empty()) unreported_.push_back(fresh);
+  // The device may be what ends its trainers, so it is not tried without end.
+  constexpr int kMostEmptied = 3;
+  Loss again{.devices = {}, .usable = true}, for_good;
+  for (const DeviceId device : fresh) (++emptied_[device] < kMostEmptied ? again : for_good).devices.push_back(device);
+  for (Loss* loss : {&again, &for_good}) {
+    if (!loss->devices.empty()) unreported_.push_back(std::move(*loss));
+  }
   if (!fresh.empty()) say("scalai exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
   mark_gone(fresh);
   std::map<HostId, std::vector<DeviceId>> by_host;

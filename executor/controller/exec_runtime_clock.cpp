@@ -87,11 +87,9 @@ absl::Status ExecRuntime::Impl::serve_live() {
       if (!state.work->is_trained())
         SCALAI_RETURN_IF_ERROR(advance(index, state.where().steps_done_at(agenda_.now_s())));
       if (any_dead(state.training->devices)) continue;
-      const absl::Status served =
-          options_.live->serve(index, state.training->collection->epoch, state.work->step(),
-                               [&](StateVersion version, const LiveSteps::Kind& kind) {
-                                 return state.work->show_live(version, kind);
-                               });
+      const absl::Status served = options_.live->serve(
+          index, state.training->collection->epoch, state.work->step(),
+          [&](StateVersion version, const LiveSteps::Kind& kind) { return state.work->show_live(version, kind); });
       const bool lost = absl::IsUnavailable(served) || absl::IsCancelled(served);
       SCALAI_RETURN_IF_ERROR(lost ? explained(served) : absl::OkStatus());
     }
@@ -113,7 +111,7 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
   say("scalai exec: lost the worker of h{}: {}\n", host.value, reason);
-  if (!fresh.empty()) unreported_.push_back(fresh);
+  if (!fresh.empty()) unreported_.push_back({fresh});
 }
 
 // When the state was lost is what the control loop counts the steps by. Emulated training is where the clock is; real
@@ -133,8 +131,10 @@ void ExecRuntime::Impl::report_losses() {
     failed_at_s = std::min(failed_at_s, train.start_s + std::max(0.0, steps) * train.step_s);
   }
   reporting_ = false;
-  for (std::vector<DeviceId>& lost : std::exchange(unreported_, {}))
-    report(control::DevicesLost{std::move(lost), failed_at_s});
+  for (Loss& loss : std::exchange(unreported_, {})) {
+    if (loss.usable) agenda_.repair({.devices = loss.devices});
+    report(control::DevicesLost{std::move(loss.devices), failed_at_s, loss.usable});
+  }
 }
 
 // A worker could not be reached: ok when one is lost, which the control loop is told then.

@@ -133,6 +133,7 @@ void ExecRuntime::Impl::note(const control::Event& event) {
       state.work->note_loss(lost->devices, has_trained);
     }
     if (!of_the_agenda) mark_gone(agenda_.lose(lost->devices));
+    if (lost->usable) agenda_.repair({.devices = lost->devices});
   }
 }
 

@@ -52,6 +52,7 @@ absl::Status add_accounts(const ReplyBody& reply, control::SamplesRead& done) {
     one.sum_high = account.sum_high();
     done.accounts[static_cast<size_t>(account.rank())].add(one);
     done.bytes += account.bytes();
+    done.assumed += account.assumed();
   }
   return absl::OkStatus();
 }

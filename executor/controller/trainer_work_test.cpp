@@ -232,6 +232,15 @@ TEST_F(Trained, TheProgramSaysWhatItHasRead) {
   EXPECT_EQ(ran.report->jobs[0].dataset->exactly_once, false);
 }
 
+TEST_F(Trained, WhatTheProgramDoesNotSayIsNotProved) {
+  const scenario::Scenario scenario = scenario_of(job("dataset { samples: 50 }"));
+  const Ran ran = train(scenario, "");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  ASSERT_TRUE(ran.report->jobs[0].dataset.has_value());
+  EXPECT_EQ(ran.report->jobs[0].dataset->exactly_once, std::nullopt);
+  EXPECT_EQ(ran.report->jobs[0].dataset->samples_assumed, ran.report->jobs[0].dataset->samples_read);
+}
+
 TEST_F(Trained, TheProgramAsks) {
   const scenario::Scenario scenario = scenario_of(job(""));
   LiveRequests requests;
@@ -346,6 +355,25 @@ TEST_F(Trained, ATornHolderDoesNotCount) {
   const control::ReconfigurationRecord& change = ran.report->jobs[0].reconfigurations[0];
   EXPECT_EQ(change.step, 14) << "of the replica that has gone on";
   EXPECT_EQ(change.rolled_back_steps, 0);
+  EXPECT_EQ(change.plan->dst_devices, (std::vector{DeviceId(0), DeviceId(1)}))
+      << "the device of the dead process works";
+  expect_right(40);
+}
+
+// Its device may be why, so it is not tried without end.
+TEST_F(Trained, ADeviceWhoseTrainersDieAgainAndAgainIsLeft) {
+  const scenario::Scenario scenario = scenario_of(
+      job_text("a",
+               "gpus: 2 steps: 41 configs { layout: \"dp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: "
+               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const Ran ran = train(scenario, "SCALAI_TEST_DEATHS='g1:amid:14 g1:amid:20 g1:amid:25'");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const std::vector<control::ReconfigurationRecord>& changes = ran.report->jobs[0].reconfigurations;
+  ASSERT_EQ(changes.size(), 3u);
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const std::vector<DeviceId>& devices = changes[i].plan->dst_devices;
+    EXPECT_EQ(std::count(devices.begin(), devices.end(), DeviceId(1)), i < 2 ? 1 : 0) << i;
+  }
   expect_right(40);
 }
 

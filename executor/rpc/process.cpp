@@ -46,9 +46,11 @@ absl::StatusOr<Process> Process::start(const ProcessOptions& options) {
   SpawnOptions child{.program = options.binary,
                      .words = options.arguments,
                      .ends = {SpawnOptions::kNull, SpawnOptions::kNull, SpawnOptions::kNull},
+                     .passes = options.passes,
                      .log_file = options.log_file,
                      .environment = options.environment,
-                     .group = SpawnOptions::Group::kSession,
+                     .group = options.joins > 0 ? SpawnOptions::Group::kGroup : SpawnOptions::Group::kSession,
+                     .joins = options.joins,
                      .close_others = true};  // a worker must not keep our sockets open
   SCALAI_ASSIGN_OR_RETURN(const pid_t pid, spawn(child));
   // Nobody else reaps our children, so the number cannot have been reused between the two calls.

@@ -27,6 +27,8 @@ struct ProcessOptions {
   std::vector<std::string> arguments;                            // argv, including argv[0] (CHECK: not empty)
   std::vector<std::pair<std::string, std::string>> environment;  // added to our environment; replaces equal names
   std::string log_file;                                          // appended to; "" = /dev/null
+  int passes = -1;                                               // as SpawnOptions::passes
+  pid_t joins = 0;  // a process group of this session; 0 = a session of its own
 };
 
 // The end of a process.

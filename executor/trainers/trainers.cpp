@@ -1,12 +1,10 @@
 #include "executor/trainers/trainers.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +18,9 @@
 
 #include "executor/rpc/token.h"
 #include "ptc/base/file.h"
+#include "ptc/base/guarded_group.h"
 #include "ptc/base/json.h"
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 #include "ptc/base/work_done.h"
 
@@ -45,12 +45,6 @@ absl::Status no_shared(const char* what) {
 bool has_problem(const std::string& message) {
   const json said = read_json(message).value_or(json());
   return !said.is_object() || said.value("problem", json("")) != json("");
-}
-
-bool same_user(int socket) {
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::getuid();
 }
 
 // With its first byte go the descriptors. False: nobody reads any more.
@@ -85,10 +79,9 @@ bool send_all(int socket, std::string_view text, const std::vector<int>& descrip
 }  // namespace
 
 struct Trainers::Shared {
-  std::string socket_name;  // in the abstract namespace
-  int listening = -1;
-  int memory = -1;
+  FileDescriptor memory;
   std::atomic<uint64_t>* words = nullptr;
+  GuardedGroup group;  // of the trainers
 
   static constexpr size_t kBytes = kMostTrainers * sizeof(uint64_t);
 
@@ -97,27 +90,18 @@ struct Trainers::Shared {
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
     if (words != nullptr) ::munmap(words, kBytes);
-    if (memory >= 0) ::close(memory);
-    if (listening >= 0) ::close(listening);
   }
 
   absl::Status open() {
     static_assert(std::atomic<uint64_t>::is_always_lock_free, "the words are shared between processes");
-    memory = ::memfd_create("scalai.words", MFD_CLOEXEC);
-    if (memory < 0 || ::ftruncate(memory, kBytes) != 0) return no_shared("the words of trainers");
-    void* const mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    memory = FileDescriptor(::memfd_create("scalai.words", MFD_CLOEXEC));
+    if (memory.get() < 0 || ::ftruncate(memory.get(), kBytes) != 0) return no_shared("the words of trainers");
+    void* const mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
     if (mapped == MAP_FAILED) return no_shared("the words of trainers");
     words = static_cast<std::atomic<uint64_t>*>(mapped);
-    std::array<uint64_t, 2> random{};
-    if (::getrandom(random.data(), sizeof random, 0) != sizeof random) return no_shared("a random name");
-    socket_name = fmt::format("scalai-{:016x}{:016x}", random[0], random[1]);
-    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-    std::memcpy(address.sun_path + 1, socket_name.data(), socket_name.size());
-    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + socket_name.size());
-    listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listening < 0 || ::bind(listening, reinterpret_cast<const sockaddr*>(&address), bytes) != 0 ||
-        ::listen(listening, SOMAXCONN) != 0)
-      return no_shared("a socket for trainers");
+    absl::StatusOr<GuardedGroup> started = GuardedGroup::start();
+    if (!started.ok()) return absl::UnavailableError(message_of(started.status()));
+    group = *std::move(started);
     return absl::OkStatus();
   }
 };
@@ -147,93 +131,129 @@ bool Trainers::running(DeviceId device) {
 absl::Status Trainers::start(const std::vector<DeviceId>& devices) {
   SCALAI_RETURN_IF_ERROR(make_folders(program_.logs));
   for (const DeviceId device : devices) {
-    if (running(device)) continue;
-    Trainer& trainer = trainers_[device];
-    if (trainer.process) (void)end_of(device, trainer);
-    ProcessOptions options{
-        .binary = "/bin/sh",
-        // The run's secret is not theirs.
-        .arguments = {"sh", "-c", fmt::format("cd -- \"$0\" && exec env -u {} {}", kTokenVariable, program_.command),
-                      program_.folder},
-        .environment = {{"SCALAI_WORKER", shared_->socket_name}, {"SCALAI_DEVICE", std::to_string(device.value)}},
-        .log_file = fmt::format("{}/g{}.log", program_.logs, device.value)};
-    constexpr const char* kGloo = "GLOO_SOCKET_IFNAME";
-    if (!program_.interface.empty() && std::getenv(kGloo) == nullptr)
-      options.environment.emplace_back(kGloo, program_.interface);
-    SCALAI_ASSIGN_OR_RETURN(trainer.process, Process::start(options));
+    if (!running(device)) SCALAI_RETURN_IF_ERROR(start(device, trainers_[device]));
   }
   return absl::OkStatus();
 }
 
-void Trainers::accept_one() {
-  const int socket = ::accept4(shared_->listening, nullptr, nullptr, SOCK_CLOEXEC);
-  if (socket < 0) return;
-  // The first line says whose it is. It is short, and comes at once from any trainer of ours.
-  Trainer guest{.process = std::nullopt, .socket = socket, .received = {}};
-  pollfd watched{.fd = socket, .events = POLLIN, .revents = 0};
-  absl::StatusOr<std::vector<std::string>> said = std::vector<std::string>();
-  while (same_user(socket) && said.ok() && said->empty() && ::poll(&watched, 1, 1000) > 0) said = receive(guest);
-  const json hello = said.ok() && said->size() == 1 ? read_json(said->front()).value_or(json()) : json();
-  if (hello.is_object()) {
-    const json device = hello.value("device", json());
-    const auto trainer = device.is_number_integer() ? trainers_.find(DeviceId(device.get<int64_t>())) : trainers_.end();
-    if (trainer != trainers_.end() && trainer->second.socket < 0) {
-      trainer->second.socket = socket;
-      trainer->second.received = std::move(guest.received);
-      return;
-    }
-  }
-  ::close(socket);
+absl::Status Trainers::start(DeviceId device, Trainer& trainer) {
+  if (trainer.process) (void)end_of(device, trainer);
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return no_shared("a socket for a trainer");
+  FileDescriptor ours(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  struct stat is {};
+  if (::fstat(theirs.get(), &is) != 0) return no_shared("a socket for a trainer");
+  ProcessOptions options{
+      .binary = "/bin/sh",
+      // The run's secret is not theirs.
+      .arguments = {"sh", "-c", fmt::format("cd -- \"$0\" && exec env -u {} {}", kTokenVariable, program_.command),
+                    program_.folder},
+      // The inode tells the socket from a file that a program between has opened in its place.
+      .environment = {{"SCALAI_WORKER", fmt::format("{}:{}", SpawnOptions::kPassed, is.st_ino)},
+                      {"SCALAI_DEVICE", std::to_string(device.value)}},
+      .log_file = fmt::format("{}/g{}.log", program_.logs, device.value),
+      .passes = theirs.get(),
+      .joins = shared_->group.id()};
+  constexpr const char* kGloo = "GLOO_SOCKET_IFNAME";
+  if (!program_.interface.empty() && std::getenv(kGloo) == nullptr)
+    options.environment.emplace_back(kGloo, program_.interface);
+  SCALAI_ASSIGN_OR_RETURN(trainer.process, Process::start(options));
+  trainer.socket = std::move(ours);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
   std::array<char, 65536> buffer{};
-  const ssize_t got = ::recv(trainer.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(trainer.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (got == 0) return absl::UnavailableError("the connection has ended");
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return std::vector<std::string>();
     return absl::UnavailableError(std::strerror(errno));
   }
   trainer.received.append(buffer.data(), static_cast<size_t>(got));
-  std::vector<std::string> messages;
+  std::vector<std::string> answers;
   size_t begin = 0;
   for (size_t end = trainer.received.find('\n'); end != std::string::npos; end = trainer.received.find('\n', begin)) {
     std::string message = trainer.received.substr(begin, end - begin);
     begin = end + 1;
     const json said = read_json(message).value_or(json());
-    if (trainer.anew && said.is_object() && said.contains("device")) {
-      trainer.anew = false;
-      continue;
+    if (!said.is_object()) return invalid("a trainer sent what is no message");
+    if (said.contains("device")) {
+      trainer.hears = true;
+    } else if (!trainer.hears) {
+      return invalid("a trainer spoke before it said its device");
+    } else if (!said.contains("done")) {
+      trainer.notes.push_back(std::move(message));
+    } else {
+      trainer.hears = said.value("anew", json()) != json(true);
+      answers.push_back(std::move(message));
     }
-    trainer.anew = said.is_object() && said.value("anew", json()) == json(true);
-    messages.push_back(std::move(message));
   }
   trainer.received.erase(0, begin);
   if (trainer.received.size() > kMostMessageBytes) return invalid("a trainer sent what is no message");
-  return messages;
+  return answers;
+}
+
+std::vector<std::string> Trainers::take_notes(DeviceId device) {
+  const auto found = trainers_.find(device);
+  return found == trainers_.end() ? std::vector<std::string>() : std::exchange(found->second.notes, {});
 }
 
 void Trainers::wait_for_news(int timeout_ms) {
-  std::vector<pollfd> watched{{.fd = shared_->listening, .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> watched;
   for (const auto& [device, trainer] : trainers_) {
-    if (trainer.socket >= 0) watched.push_back({.fd = trainer.socket, .events = POLLIN, .revents = 0});
-    if (trainer.process) watched.push_back({.fd = trainer.process->pidfd(), .events = POLLIN, .revents = 0});
+    if (!trainer.process) continue;
+    watched.push_back({.fd = trainer.socket.get(), .events = POLLIN, .revents = 0});
+    watched.push_back({.fd = trainer.process->pidfd(), .events = POLLIN, .revents = 0});
   }
-  if (::poll(watched.data(), watched.size(), timeout_ms) > 0 && (watched.front().revents & POLLIN) != 0) accept_one();
+  ::poll(watched.data(), watched.size(), timeout_ms);
 }
 
 std::string Trainers::end_of(DeviceId device, Trainer& trainer) {
-  if (trainer.socket >= 0) ::close(std::exchange(trainer.socket, -1));
-  trainer.received.clear();
-  trainer.anew = false;
   if (!trainer.process) return "it does not run";
   std::optional<ProcessEnd> end = trainer.process->wait(kEnd_s);
-  if (!end) {
+  // What it had sent counts. Its children may keep the connection open, so it need not end.
+  for (size_t before = SIZE_MAX; trainer.notes.size() != before;) {
+    before = trainer.notes.size();
+    if (!receive(trainer).ok()) break;
+  }
+  trainer.socket = FileDescriptor();
+  trainer.received.clear();
+  trainer.hears = false;
+  const bool by_us = !end.has_value();
+  if (by_us) {
     (void)trainer.process->kill();
     end = trainer.process->wait(kEnd_s);
   }
   trainer.process.reset();
-  return fmt::format("{}, see {}/g{}.log", end ? end->str() : "does not end", program_.logs, device.value);
+  const std::string how = by_us ? "closed its connection to the worker and went on, so it was killed"
+                          : end ? end->str()
+                                : "does not end";
+  return fmt::format("{}, see {}/g{}.log", how, program_.logs, device.value);
+}
+
+std::optional<Trainers::Answer> Trainers::answer_to(const Order& order, std::set<DeviceId>& told, bool in_time) {
+  const DeviceId device = order.device;
+  Trainer& trainer = trainers_[device];
+  const auto gone = [&] { return Answer{device, "", end_of(device, trainer)}; };
+  const bool alive = running(device);  // its children may keep the connection open
+  if (!alive && !trainer.process) return gone();
+  if (!trainer.hears) {
+    if (!in_time) (void)trainer.process->kill();
+    if (!receive(trainer).ok() || !alive || !in_time) return gone();
+    if (!trainer.hears) return std::nullopt;
+  }
+  if (order.what.empty()) return alive ? Answer{device, "", ""} : gone();
+  if (told.insert(device).second) {
+    if (!send_all(trainer.socket.get(), order.what + "\n", order.descriptors)) return gone();
+    return std::nullopt;
+  }
+  const absl::StatusOr<std::vector<std::string>> answers = receive(trainer);
+  if (answers.ok() && !answers->empty()) return Answer{device, answers->back(), ""};
+  if (!answers.ok() || !alive) return gone();
+  return std::nullopt;
 }
 
 std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
@@ -244,35 +264,9 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
   std::optional<Clock::time_point> patience;  // once one has failed
   while (!orders.empty()) {
     std::erase_if(orders, [&](const Order& order) {
-      const DeviceId device = order.device;
-      Trainer& trainer = trainers_[device];
-      std::string gone;
-      if (trainer.socket >= 0 && trainer.anew) {  // it hears nothing yet
-        const bool alive = running(device);
-        if (!receive(trainer).ok() || !alive || Clock::now() > attached_by) gone = end_of(device, trainer);
-        if (!gone.empty()) answers.push_back({device, "", gone});
-        if (!gone.empty() || trainer.anew) return !gone.empty();
-      }
-      if (trainer.socket >= 0 && order.what.empty() && running(device)) {
-        answers.push_back({device, "", ""});
-        return true;
-      }
-      if (trainer.socket >= 0 && told.insert(device).second &&
-          !send_all(trainer.socket, order.what + "\n", order.descriptors)) {
-        gone = end_of(device, trainer);
-      } else if (trainer.socket >= 0) {
-        const bool alive = running(device);  // its children may keep the connection open
-        const absl::StatusOr<std::vector<std::string>> messages = receive(trainer);
-        if (!messages.ok() || (messages->empty() && !alive)) gone = end_of(device, trainer);
-        if (messages.ok() && !messages->empty()) {
-          answers.push_back({device, messages->back(), ""});
-          return true;
-        }
-      } else if (!running(device) || Clock::now() > attached_by) {
-        gone = end_of(device, trainer);
-      }
-      if (!gone.empty()) answers.push_back({device, "", gone});
-      return !gone.empty();
+      std::optional<Answer> answer = answer_to(order, told, Clock::now() <= attached_by);
+      if (answer) answers.push_back(*std::move(answer));
+      return answer.has_value();
     });
     if (orders.empty()) break;
     const bool broken = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) {
@@ -284,7 +278,7 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
     if (patience && Clock::now() > *patience) {
       for (const Order& order : orders) {
         Trainer& trainer = trainers_[order.device];
-        if (trainer.process && !trainer.anew) (void)trainer.process->kill();
+        if (trainer.process && trainer.hears) (void)trainer.process->kill();
       }
     }
     wait_for_news(kPoll_ms);
@@ -300,18 +294,18 @@ absl::Status Trainers::dismiss(const std::vector<DeviceId>& devices) {
   absl::Status status = absl::OkStatus();
   for (const DeviceId device : devices) {
     const auto found = trainers_.find(device);
-    if (found != trainers_.end() && found->second.socket >= 0) send_all(found->second.socket, "{\"do\":\"leave\"}\n");
+    if (found != trainers_.end() && found->second.hears) send_all(found->second.socket.get(), "{\"do\":\"leave\"}\n");
   }
   const auto until = Clock::now() + std::chrono::duration<double>(kLeave_s);
   for (const DeviceId device : devices) {
     const auto found = trainers_.find(device);
     if (found == trainers_.end()) continue;
     Trainer& trainer = found->second;
-    if (trainer.process && trainer.socket < 0) (void)trainer.process->kill();  // it has not attached
+    if (trainer.process && !trainer.hears) (void)trainer.process->kill();
     if (trainer.process) {
       const auto end = trainer.process->wait(std::chrono::duration<double>(until - Clock::now()).count());
       if (!end) (void)trainer.process->kill();
-      if (status.ok() && trainer.socket >= 0 && !(end && end->ok()))
+      if (status.ok() && trainer.hears && !(end && end->ok()))
         status = failed(fmt::format("the trainer of g{} did not leave in order: {}, see {}/g{}.log", device.value,
                                     end ? end->str() : "killed", program_.logs, device.value));
     }
@@ -347,8 +341,8 @@ void Trainers::set_word(DeviceId device, int64_t step) {
   shared_->words[slot(device)] = static_cast<uint64_t>(step) * 2;
 }
 
-std::pair<std::string, size_t> Trainers::place_of_word(DeviceId device) {
-  return {fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->memory), slot(device) * sizeof(uint64_t)};
+std::pair<int, size_t> Trainers::place_of_word(DeviceId device) {
+  return {shared_->memory.get(), slot(device) * sizeof(uint64_t)};
 }
 
 }  // namespace scalai::executor

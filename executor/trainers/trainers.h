@@ -3,13 +3,17 @@
 // and train in place (python/scalai/_job.py is their side).
 //
 //   worker                                        trainer, a process of the user's program
-//     start(devices) ── fork, environment ──────►   attach: connects to the socket, says its device
+//     start(devices) ── environment, descriptor 3 ──►   attach: says its device, so its imports are done
 //     tell(orders) ───── {"do": "layout", …} ───►   builds the model, maps its tensors      ── {"done": "layout"} ──►
-//                  ───── {"do": "train", …} ────►   steps until there, word by word          ── {"done": "train"} ───►
+//                  ───── {"do": "train", …} ────►   steps until there, word by word          ── {"read": …} ─────────►
+//                                                                                              ── {"done": "train"} ───►
 //                  ───── {"do": "leave"} ───────►   ends with code 0
 //
-// Both ways a message is a line of JSON, over a Unix socket without a name in any file system; only processes of the same
-// user may connect.
+// Both ways a message is a line of JSON. Its way is a pair of connected Unix sockets without a name: the trainer inherits one
+// end as descriptor SpawnOptions::kPassed, so nobody else can take a trainer's or a worker's place. Memory goes to a trainer
+// as descriptors, never as paths. A note ({"read": …}) answers no order; it outlives the trainer that sent it.
+//
+// Trainers and all that they start die with this process, however it ends (GuardedGroup).
 //
 // Words. Each trainer has a 64-bit word in a page of shared memory, which it alone writes: 2·s while the state in its
 // memory is whole and of step s; 2·s + 1 from the first to the last byte that the optimizer rewrites on the way to step
@@ -31,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/rpc/process.h"
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/ids.h"
 
 namespace scalai::executor {
@@ -65,13 +70,14 @@ class Trainers {
     bool torn = false;
   };
 
-  // Error: Unavailable (no socket, no shared memory).
+  // Error: Unavailable (no process, no shared memory).
   static absl::StatusOr<std::unique_ptr<Trainers>> create(TrainerProgram program);
   ~Trainers();  // trainers are told to leave, and killed after some seconds
 
   const TrainerProgram& program() const { return program_; }
   bool running(DeviceId device);
-  // Starts the trainers that do not run, and does not wait for them. Errors: those of Process::start.
+  // Starts the trainers that do not run, and does not wait for them. Errors: those of Process::start; Unavailable (no
+  // socket).
   absl::Status start(const std::vector<DeviceId>& devices);
   // Gives each trainer its order as soon as it has attached, and waits until all have answered or ended. A trainer that
   // does not attach in time is killed; so are those that do not answer some time after another one has failed, for they
@@ -82,24 +88,29 @@ class Trainers {
   // Kills them at once.
   void kill(const std::vector<DeviceId>& devices);
   std::vector<DeviceId> devices() const;  // that run, or did
+  // What the trainer has noted since the last call, in its order: JSON {"read": …}. Also of one that has ended.
+  std::vector<std::string> take_notes(DeviceId device);
 
   Word word(DeviceId device) const;
   // The memory of this device is whole and of this step. Not while its trainer trains.
   void set_word(DeviceId device, int64_t step);
-  // Where a trainer finds its word: a path for open(2), and the offset in that file.
-  std::pair<std::string, size_t> place_of_word(DeviceId device);
+  // Where a trainer finds its word: a descriptor, which stays ours, and the offset in its memory.
+  std::pair<int, size_t> place_of_word(DeviceId device);
 
  private:
-  struct Shared;  // the page of words and the listening socket
+  struct Shared;  // the page of words, and the group
   struct Trainer {
     std::optional<Process> process;
-    int socket = -1;
+    FileDescriptor socket;
     std::string received;  // the beginning of a message
-    bool anew = false;     // runs its program again, after an answer that said so, until it says its device once more
+    bool hears = false;    // its program has said its device; false again when an answer says that it begins anew
+    std::vector<std::string> notes;
   };
   explicit Trainers(TrainerProgram program, std::unique_ptr<Shared> shared);
-  void accept_one();
-  // Reads what there is. Messages that are complete, or why the connection is of no use any more.
+  absl::Status start(DeviceId device, Trainer& trainer);
+  // Gives the trainer the order unless it is among `told`; its answer, if there is one. `in_time`: it may still attach.
+  std::optional<Answer> answer_to(const Order& order, std::set<DeviceId>& told, bool in_time);
+  // Reads what there is: answers that are complete, or why the connection is of no use any more.
   absl::StatusOr<std::vector<std::string>> receive(Trainer& trainer);
   void wait_for_news(int timeout_ms);
   std::string end_of(DeviceId device, Trainer& trainer);  // waits for it, and cleans up

@@ -3,14 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <fcntl.h>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "ptc/base/file.h"
@@ -144,45 +143,93 @@ TEST_F(TrainersTest, WordsOutliveThem) {
   EXPECT_EQ(trainers.word(kSecond).step, 7);
   EXPECT_FALSE(trainers.word(kSecond).torn);
   EXPECT_EQ(trainers.word(kFirst).step, 0) << "nobody said anything of it";
-  const auto [path, offset] = trainers.place_of_word(kSecond);
-  const int fd = ::open(path.c_str(), O_RDWR);
-  ASSERT_GE(fd, 0);
+  const auto [fd, offset] = trainers.place_of_word(kSecond);
   const uint64_t torn = 2 * 7 + 1;
   ASSERT_EQ(::pwrite(fd, &torn, sizeof torn, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof torn));
-  ::close(fd);
   EXPECT_EQ(trainers.word(kSecond).step, 7);
   EXPECT_TRUE(trainers.word(kSecond).torn);
 }
 
-TEST_F(TrainersTest, WhoeverConnectsWithoutATrainersNameIsSentAway) {
-  Trainers& trainers = of("sh -c 'printf %s \"$SCALAI_WORKER\" > name; while [ ! -e go ]; do sleep 0.05; done'");
+// Whoever binds a name that a dead worker leaves is the worker to its trainers.
+TEST_F(TrainersTest, TheirConnectionHasNoName) {
+  Trainers& trainers = standing_in();
   ASSERT_TRUE(trainers.start({kFirst}).ok());
-  std::string name;
-  for (int tries = 0; tries < 500 && name.empty(); ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    name = read_file(folder_ + "/name").value_or("");
+  ASSERT_EQ(trainers.tell({{kFirst, R"({"do": "meet"})"}}).front().ended, "");
+  std::set<std::string> ours;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry, gone).string();
+    if (target.starts_with("socket:[")) ours.insert(target.substr(8, target.size() - 9));
   }
-  ASSERT_FALSE(name.empty());
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const int guest = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(::connect(guest, reinterpret_cast<const sockaddr*>(&address),
-                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-            0);
-  const std::string claim = "{\"device\": 99}\n";
-  ASSERT_EQ(::send(guest, claim.data(), claim.size(), 0), static_cast<ssize_t>(claim.size()));
-  std::thread killer([&] {  // so that tell() comes to an end
-    char byte = 0;
-    EXPECT_EQ(::recv(guest, &byte, 1, 0), 0) << "the connection stays open";
-    EXPECT_TRUE(write_file(folder_ + "/go", "").ok());
-  });
-  std::thread telling([&] {
-    const auto answers = trainers.tell({{kFirst, R"({"do": "meet"})"}});
-    EXPECT_FALSE(answers.front().ended.empty());
-  });
-  killer.join();
-  telling.join();
-  ::close(guest);
+  std::istringstream table(read_file("/proc/net/unix").value_or(""));
+  int found = 0;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream row(line);
+    std::string word, inode, name;
+    for (int column = 0; column < 7 && row >> word; ++column) inode = word;
+    row >> name;
+    if (!ours.contains(inode)) continue;
+    ++found;
+    EXPECT_EQ(name, "") << line;
+  }
+  EXPECT_GE(found, 1) << "/proc/net/unix does not show the connection";
+}
+
+TEST_F(TrainersTest, TheyAndTheirChildrenDieWithTheOneWhoStartedThem) {
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    // The shell hears nothing of its connection: only the group ends it.
+    auto trainers = Trainers::create({.command = "sh -c 'echo $$ > shell; sleep 1000 & echo $! > below; wait'",
+                                      .folder = folder_,
+                                      .logs = folder_ + "/logs"});
+    if (!trainers.ok() || !(*trainers)->start({kFirst}).ok()) ::_exit(1);
+    for (;;) ::pause();
+  }
+  const auto pid_in = [&](const std::string& name) {
+    std::string text;
+    for (int tries = 0; tries < 1000 && text.find('\n') == std::string::npos; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      text = read_file(folder_ + "/" + name).value_or("");
+    }
+    return static_cast<pid_t>(std::atoi(text.c_str()));
+  };
+  const pid_t shell = pid_in("shell"), below = pid_in("below");
+  ASSERT_GT(shell, 0);
+  ASSERT_GT(below, 0);
+  ::kill(owner, SIGKILL);
+  ASSERT_EQ(::waitpid(owner, nullptr, 0), owner);
+  for (const pid_t pid : {shell, below}) {
+    const auto is_there = [&] {
+      const std::string state = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+      return !state.empty() && state.find(") Z") == std::string::npos;  // nobody may reap it here
+    };
+    for (int tries = 0; tries < 1000 && is_there(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(is_there());
+    if (is_there()) ::kill(pid, SIGKILL);
+  }
+}
+
+TEST_F(TrainersTest, NotesOutliveTheirSender) {
+  Trainers& trainers = of(R"(sh -c 'printf "{\"device\": 4}\n{\"read\": [1]}\n{\"read\": [2]}\n" >&3; exit 3')");
+  ASSERT_TRUE(trainers.start({kFirst}).ok());
+  EXPECT_THAT(trainers.tell({{kFirst, R"({"do": "meet"})"}}).front().ended, StartsWith("exit code 3"));
+  EXPECT_EQ(trainers.take_notes(kFirst), (std::vector<std::string>{R"({"read": [1]})", R"({"read": [2]})"}));
+  EXPECT_TRUE(trainers.take_notes(kFirst).empty());
+}
+
+TEST_F(TrainersTest, OneWhoClosesItsConnectionIsKilled) {
+  Trainers& trainers = of("sh -c 'exec 3>&-; sleep 1000'");
+  ASSERT_TRUE(trainers.start({kFirst}).ok());
+  EXPECT_THAT(trainers.tell({{kFirst, R"({"do": "meet"})"}}).front().ended, StartsWith("closed its connection"));
+}
+
+TEST_F(TrainersTest, OneWhoSpeaksOutOfTurnIsKilled) {
+  for (const char* said : {R"({\"done\": \"train\"})", "no message", "[1]"}) {
+    Trainers& trainers = of(std::string("sh -c 'printf \"%s\\n\" \"") + said + "\" >&3; sleep 1000'");
+    ASSERT_TRUE(trainers.start({kFirst}).ok());
+    EXPECT_NE(trainers.tell({{kFirst, R"({"do": "meet"})"}}).front().ended, "") << said;
+    EXPECT_FALSE(trainers.running(kFirst));
+  }
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ class SampleReading {
   struct Account {
     data::SampleAccount read;
     int64_t bytes = 0;
+    int64_t assumed = 0;  // samples among `read` whose ids nobody told
   };
   // Reads the samples of the steps [from_step, until_step) for some of the `dp` ranks, on `threads` threads. The result has
   // one account for each entry of `ranks`, in that order. Errors: InvalidArgument (no such rank or steps), those of data::Reader.

@@ -91,7 +91,7 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
   const LogicalRank rank = *rank_of(side, device);
   const Store& store = *places_.own(Location::device(device));
   const SegmentAddress memory = store.address();
-  Given given{.device = device, .by_parts = memory.fd < 0};
+  Given given{.by_parts = memory.fd < 0};
   json tensors = json::array();
   for (size_t i = 0; i < side.tensors.size(); ++i) {
     const collection::LogicalTensor& tensor = side.tensors[i];
@@ -115,20 +115,22 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
   const std::vector<collection::MeshAxis>& axes = side.meshes.front().axes();
   json slowest_first = json::array();
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) slowest_first.push_back({axis->name, axis->size});
-  const auto [path, offset] = trainers_->place_of_word(device);
+  const auto [words, offset] = trainers_->place_of_word(device);
   const std::vector<DeviceId> own = places_.devices();
-  given.order = json{{"do", "layout"},
-                     {"version", layout.key.version.wire()},
-                     {"step", layout.step},
-                     {"fresh", layout.fresh},
-                     {"rank", rank.value},
-                     {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
-                     {"axes", slowest_first},
-                     {"address", layout.address},
-                     {"word", {path, offset}},
-                     {"memory", given.by_parts ? json() : json(fmt::format("/proc/{}/fd/{}", memory.pid, memory.fd))},
-                     {"tensors", std::move(tensors)}}
-                    .dump();
+  given.order = {.device = device, .what = {}, .descriptors = {words}};
+  if (!given.by_parts) given.order.descriptors.push_back(memory.fd);
+  given.order.what = json{{"do", "layout"},
+                          {"version", layout.key.version.wire()},
+                          {"step", layout.step},
+                          {"fresh", layout.fresh},
+                          {"rank", rank.value},
+                          {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
+                          {"axes", slowest_first},
+                          {"address", layout.address},
+                          {"word", offset},
+                          {"descriptors", given.order.descriptors.size()},
+                          {"tensors", std::move(tensors)}}
+                         .dump();
   return given;
 }
 
@@ -178,7 +180,7 @@ bool has_failed(const Trainers::Answer& answer) {
 
 absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::vector<Given>& all) {
   std::vector<Parts> left;
-  for (const Given& given : all) left.emplace_back(*places_.own(Location::device(given.device)), given.ranges);
+  for (const Given& given : all) left.emplace_back(*places_.own(Location::device(given.order.device)), given.ranges);
   // All devices together, because a process may often have no more than 1,024 open, and on their way, at a time.
   const size_t most = std::max<size_t>(1, Trainers::kMostDescriptors / std::max<size_t>(1, all.size()));
   std::vector<Trainers::Answer> answers;
@@ -189,16 +191,17 @@ absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::ve
       if (!all[i].by_parts) continue;
       SCALAI_ASSIGN_OR_RETURN(std::vector<SharedPart> parts, left[i].next(most));
       if (parts.empty()) continue;
-      Trainers::Order order{.device = all[i].device, .what = {}};
+      Trainers::Order order{.device = all[i].order.device, .what = {}};
       json places = json::array();
       for (SharedPart& part : parts) {
         places.push_back({part.offset, part.bytes});
         order.descriptors.push_back(part.descriptor.get());
         kept.push_back(std::move(part));
       }
-      json what = {{"do", "map"}, {"first", first}, {"parts", std::move(places)}};
+      json what = {
+          {"do", "map"}, {"first", first}, {"descriptors", order.descriptors.size()}, {"parts", std::move(places)}};
       if (first) {
-        what["gpu"] = places_.gpu_of(all[i].device);
+        what["gpu"] = places_.gpu_of(all[i].order.device);
         SCALAI_ASSIGN_OR_RETURN(what["range"], left[i].range());
       }
       order.what = what.dump();
@@ -223,7 +226,7 @@ absl::StatusOr<std::vector<TrainerState>> Training::begin(const Layout& layout) 
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Trainers::Answer> mapped, give_parts(all));
   if (std::any_of(mapped.begin(), mapped.end(), has_failed)) return states(mapped);
   std::vector<Trainers::Order> orders;
-  for (Given& given : all) orders.push_back({.device = given.device, .what = std::move(given.order)});
+  for (Given& given : all) orders.push_back(std::move(given.order));
   return states(trainers_->tell(std::move(orders)));
 }
 
@@ -280,6 +283,7 @@ std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& 
   std::vector<TrainerState> list;
   for (const DeviceId device : devices_) {
     TrainerState& state = list.emplace_back();
+    note_read(device);
     const Trainers::Word word = trainers_->word(device);
     state.set_device(static_cast<int32_t>(device.value));
     state.set_step(word.step);
@@ -292,7 +296,6 @@ std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& 
     }
     state.set_ended(answer->ended);
     const json said = said_of(*answer);
-    note_read(said);
     const auto number = [&](const char* key) {
       const json value = said.value(key, json());
       return value.is_number() ? value.get<double>() : 0;
@@ -312,32 +315,27 @@ std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& 
   return list;
 }
 
-// "share": [0, 2], "read": [[step, samples, low, high] …]
-void Training::note_read(const json& said) {
-  const json share = said.value("share", json()), read = said.value("read", json());
+// {"share": [0, 2], "read": [step, samples, low, high]}, a note a step
+void Training::note_read(DeviceId device) {
   const auto numbers = [](const json& list, size_t count) {
     return list.is_array() && list.size() == count &&
            std::all_of(list.begin(), list.end(), [](const json& one) { return one.is_number_integer(); });
   };
-  if (!numbers(share, 2) || !read.is_array()) return;
   int64_t last = 0;
-  for (const json& one : read) {
-    if (!numbers(one, 4)) continue;
-    data::SampleAccount& account = accounts_[{share[1].get<int>(), share[0].get<int>(), one[0].get<int64_t>()}];
-    account = {one[1].get<int64_t>(), one[2].get<uint64_t>(), one[3].get<uint64_t>()};
-    last = one[0].get<int64_t>();
+  for (const std::string& note : trainers_->take_notes(device)) {
+    const json said = read_json(note).value_or(json());
+    const json share = said.value("share", json()), read = said.value("read", json());
+    if (!numbers(share, 2) || !numbers(read, 4)) continue;
+    last = read[0].get<int64_t>();
+    accounts_[{last, share[1].get<int>(), share[0].get<int>()}] = {read[1].get<int64_t>(), read[2].get<uint64_t>(),
+                                                                   read[3].get<uint64_t>()};
   }
-  std::erase_if(accounts_, [&](const auto& entry) { return std::get<int64_t>(entry.first) < last - kStepsKept; });
+  accounts_.erase(accounts_.begin(), accounts_.lower_bound({last - kStepsKept, 0, 0}));
 }
 
-std::optional<data::SampleAccount> Training::read(int64_t from, int64_t until, int share, int shares) const {
-  data::SampleAccount sum;
-  for (int64_t step = from; step < until; ++step) {
-    const auto found = accounts_.find({shares, share, step});
-    if (found == accounts_.end()) return std::nullopt;
-    sum.add(found->second);
-  }
-  return sum;
+std::optional<data::SampleAccount> Training::read(int64_t step, int share, int shares) const {
+  const auto found = accounts_.find({step, shares, share});
+  return found == accounts_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Training::lose(DeviceId device) {

@@ -7,10 +7,10 @@
 //
 // The layout order is the whole of what a trainer knows of the state (python/scalai/_job.py reads it):
 //   {"do": "layout", "version", "step", "fresh", "rank", "axes": [[name, size] …] slowest first, "address",
-//    "word": [path, offset], "memory": path or null,
-//    "tensors": [{"name", "dtype", "shape", "box": [[lo, hi] …], "offset"} …]}
-// Memory on a GPU has no path. Its parts (Memory::share) come before the layout, in orders of some hundred:
-//   {"do": "map", "first": true, "gpu", "range": [begin, end], "parts": [[offset, bytes] …]}   and a descriptor a part
+//    "word": offset, "descriptors": 1 or 2, "tensors": [{"name", "dtype", "shape", "box": [[lo, hi] …], "offset"} …]}
+// With it come the descriptors of the memory of its word and, for a device in host memory, of that of the tensors. The parts
+// of memory on a GPU (Memory::share) come before the layout, in orders of some hundred:
+//   {"do": "map", "first": true, "gpu", "range": [begin, end], "descriptors": n, "parts": [[offset, bytes] …]}
 //
 // One thread.
 
@@ -69,10 +69,9 @@ class Training {
   // Trains the devices of the last layout up to `step`. Before a trainer here changes the first byte of its state,
   // `before_change` is called; null: nobody has to wait for it.
   std::vector<proto::TrainerState> train(int64_t step, const std::function<void()>& before_change = nullptr);
-  // What the trainers of this worker have read as share `share` of `shares` in the steps [from, until), by the ids that
-  // they got; nothing if none of them has told of one of these steps.
-  bool tells_samples() const { return !accounts_.empty(); }
-  std::optional<data::SampleAccount> read(int64_t from, int64_t until, int share, int shares) const;
+  // What the trainers of this worker have trained on as share `share` of `shares` in the step, by the ids that they got;
+  // nothing if none of them has told.
+  std::optional<data::SampleAccount> read(int64_t step, int share, int shares) const;
   // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else they
   // leave. null: all of them. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
@@ -85,9 +84,8 @@ class Training {
   std::vector<DeviceId> own_devices(const collection::Collection& side) const;
   // Of a device: where its state lies, and the order to take it up.
   struct Given {
-    DeviceId device;
     std::vector<std::pair<uint64_t, uint64_t>> ranges;  // of the memory that its tensors have, by offset
-    std::string order;
+    Trainers::Order order;
     bool by_parts = false;  // the memory has no address
   };
   absl::StatusOr<Given> given_to(const Layout& layout, DeviceId device);
@@ -95,11 +93,11 @@ class Training {
   absl::StatusOr<std::vector<Trainers::Answer>> give_parts(const std::vector<Given>& all);
   std::vector<proto::TrainerState> states(const std::vector<Trainers::Answer>& answers);
 
-  void note_read(const nlohmann::json& said);
+  void note_read(DeviceId device);
 
   const Places& places_;
   std::unique_ptr<Trainers> trainers_;
-  std::map<std::tuple<int, int, int64_t>, data::SampleAccount> accounts_;  // by shares, share, step
+  std::map<std::tuple<int64_t, int, int>, data::SampleAccount> accounts_;  // by step, shares, share
   std::vector<DeviceId> devices_;                                          // of the last layout
   std::set<DeviceId> trained_;                                             // have had a layout
   bool stand_by_ = false;

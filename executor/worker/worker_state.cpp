@@ -231,6 +231,28 @@ void Worker::Handling::tell(const Written& written) {
   reply.set_bytes(written.bytes);
 }
 
+namespace {
+
+// In place of what the worker has read for a rank: what its trainers were given. A step that none of them told of, as those
+// of a lost host or of a program that reads in its own way, counts as the rank's share, and as assumed.
+absl::Status count_trained(const CommandBody::Read& read, const SampleReading& samples, const Training& training,
+                           int rank, SampleReading::Account& account) {
+  account.read = {};
+  for (int64_t step = read.from_step(); step < read.until_step(); ++step) {
+    if (const std::optional<data::SampleAccount> told = training.read(step, rank, read.dp())) {
+      account.read.add(*told);
+      continue;
+    }
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<SampleReading::Account> share,
+                            samples.read(step, step + 1, read.dp(), {rank}, 1));
+    account.read.add(share.front().read);
+    account.assumed += share.front().read.samples;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Worker::Handling::read(const CommandBody& body) {
   const CommandBody::Read& read = body.read();
   Job& job = this->job(read.job());
@@ -238,16 +260,8 @@ absl::Status Worker::Handling::read(const CommandBody& body) {
   const std::vector<int> ranks(read.ranks().begin(), read.ranks().end());
   SCALAI_ASSIGN_OR_RETURN(std::vector<SampleReading::Account> accounts,
                           samples->read(read.from_step(), read.until_step(), read.dp(), ranks, worker_.threads_));
-  if (job.training != nullptr) {
-    if (!job.training->tells_samples())
-      return absl::FailedPreconditionError(fmt::format(
-          "the training program of job {} reads no samples\nhint: Job.start(build, data=scalai.Sampler(…)), and "
-          "next(job.data) in every step",
-          job.name));
-    // What a lost host's trainers had read is taken to be what their share was.
-    for (size_t i = 0; i < accounts.size(); ++i)
-      accounts[i].read =
-          job.training->read(read.from_step(), read.until_step(), ranks[i], read.dp()).value_or(accounts[i].read);
+  for (size_t i = 0; job.training != nullptr && i < accounts.size(); ++i) {
+    SCALAI_RETURN_IF_ERROR(count_trained(read, *samples, *job.training, ranks[i], accounts[i]));
   }
   for (size_t i = 0; i < accounts.size(); ++i) {
     proto::SampleAccount& out = *reply.add_accounts();
@@ -256,6 +270,7 @@ absl::Status Worker::Handling::read(const CommandBody& body) {
     out.set_sum_low(accounts[i].read.sum_low);
     out.set_sum_high(accounts[i].read.sum_high);
     out.set_bytes(accounts[i].bytes);
+    out.set_assumed(accounts[i].assumed);
   }
   return absl::OkStatus();
 }

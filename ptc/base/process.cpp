@@ -61,7 +61,9 @@ class Settings {
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     for (int fd = 0; fd < 3; ++fd) place(fd, options);
-    if (options.close_others) posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    if (options.passes >= 0) posix_spawn_file_actions_adddup2(&actions, options.passes, SpawnOptions::kPassed);
+    const int first_other = options.passes >= 0 ? SpawnOptions::kPassed + 1 : STDERR_FILENO + 1;
+    if (options.close_others) posix_spawn_file_actions_addclosefrom_np(&actions, first_other);
     if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
     if (options.group != SpawnOptions::Group::kOurs) leave(options.group, options.joins);
   }

@@ -24,6 +24,9 @@ struct SpawnOptions {
   std::vector<std::string> words;
   // Descriptors for stdin, stdout and stderr of the child. They stay open in this process.
   std::array<int, 3> ends = {kInherit, kInherit, kInherit};
+  // One more descriptor, which is number kPassed in the child. It stays open in this process; -1 = none.
+  static constexpr int kPassed = 3;
+  int passes = -1;
   // The child appends stdout and stderr to this file, and `ends` counts for stdin only; "" = no file.
   std::string log_file;
   // Working directory; "" = the one of this process.
@@ -35,7 +38,7 @@ struct SpawnOptions {
   // may outlive this process. kGroup and kSession start with default signal handling and an empty signal mask.
   enum class Group { kOurs, kGroup, kSession } group = Group::kOurs;
   pid_t joins = 0;  // with kGroup: a group that is there; 0 = a new one
-  // Closes all other descriptors in the child, also those that a library opened without O_CLOEXEC.
+  // Closes all descriptors but these in the child, also those that a library opened without O_CLOEXEC.
   bool close_others = false;
   // A file that may be run and is no program, as a script without "#!", is a script of sh, as to a shell.
   bool runs_scripts = false;

@@ -9,9 +9,10 @@ void Condition::fail(const scenario::Fail& what) {
   for (const std::string& link : what.links) links_[link] = 0;
 }
 
-std::set<DeviceId> Condition::lose(const std::set<DeviceId>& devices, double failed_at_s) {
+std::set<DeviceId> Condition::lose(const std::set<DeviceId>& devices, double failed_at_s, bool usable) {
   std::set<DeviceId> down;
   for (const DeviceId device : devices) {
+    if (usable && !dead(device)) repaired_at_s_[device] = failed_at_s;
     const auto repaired = repaired_at_s_.find(device);
     if (repaired == repaired_at_s_.end() || repaired->second < failed_at_s) dead_.insert(device);
     if (dead(device)) down.insert(device);

@@ -44,6 +44,15 @@ TEST_F(ConditionTest, ARepairBetweenFailureAndLossSavesTheDeviceButNotWhatItHeld
   EXPECT_FALSE(condition_.lost_since(DeviceId(3), 12.5));
 }
 
+TEST_F(ConditionTest, ADeviceThatIsUsableLosesWhatItHeld) {
+  EXPECT_THAT(condition_.lose({DeviceId(3)}, 10, true), IsEmpty());
+  EXPECT_TRUE(condition_.usable(DeviceId(3)));
+  EXPECT_TRUE(condition_.lost_since(DeviceId(3), 10));
+  EXPECT_FALSE(condition_.lost_since(DeviceId(3), 10.5));
+  (void)condition_.lose({DeviceId(3)}, 20);
+  EXPECT_THAT(condition_.lose({DeviceId(3)}, 30, true), ElementsAre(DeviceId(3))) << "it was dead before";
+}
+
 TEST_F(ConditionTest, AFailureAfterARepairCounts) {
   condition_.repair(repair({3}), 12);
   condition_.fail(failure({3}));

@@ -249,7 +249,7 @@ void Control::Impl::on(const TimerFired& event) {
 
 void Control::Impl::on(const DevicesLost& event) {
   const std::set<DeviceId> lost(event.devices.begin(), event.devices.end());
-  const std::set<DeviceId> down = condition_.lose(lost, event.failed_at_s);
+  const std::set<DeviceId> down = condition_.lose(lost, event.failed_at_s, event.usable);
   for (Job& job : jobs_) snapshots_.lose(job, lost);
   const std::string cause = "lost " + device_list(event.devices);
   policy_.take_grants(down, cause);

@@ -21,13 +21,14 @@ namespace {
 
 const std::vector<std::string>& event_columns() {
   static const std::vector<std::string> columns = {
-      "at_s",     "event",       "job",       "step",      "round",   "tag",       "timer",     "gpus",
-      "devices",  "failed_at_s", "detect_s",  "stop_s",    "plan_s",  "restart_s", "prepare_s", "transfer_s",
-      "verify_s", "resume_s",    "aborted_s", "from_step", "samples", "sums",      "bytes",     "decision"};
+      "at_s",        "event",     "job",     "step",   "round",     "tag",       "timer",      "gpus",     "devices",
+      "failed_at_s", "detect_s",  "stop_s",  "plan_s", "restart_s", "prepare_s", "transfer_s", "verify_s", "resume_s",
+      "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "assumed",    "usable"};
   return columns;
 }
-// Logs from before jobs had datasets, and from before there were policies, end with these columns.
-constexpr std::array<std::string_view, 2> kLastOldColumns = {"aborted_s", "bytes"};
+// Logs from before jobs had datasets, from before there were policies, and from before readers told their ids, end with these
+// columns.
+constexpr std::array<std::string_view, 3> kLastOldColumns = {"aborted_s", "bytes", "decision"};
 
 // In the order of EventBody.
 constexpr std::array kEventNames = {
@@ -56,11 +57,13 @@ void fields(Row&& row, E& event) {
   if constexpr (requires { event.gpus; }) row("gpus", event.gpus);
   if constexpr (requires { event.devices; }) row("devices", event.devices);
   if constexpr (requires { event.failed_at_s; }) row("failed_at_s", event.failed_at_s);
+  if constexpr (requires { event.usable; }) row("usable", event.usable);
   if constexpr (std::is_same_v<Body, SamplesRead>) {
     row("from_step", event.from_step);
     row("samples", Counts<std::remove_reference_t<decltype((event.accounts))>>{event.accounts});
     row("sums", Sums<std::remove_reference_t<decltype((event.accounts))>>{event.accounts});
     row("bytes", event.bytes);
+    row("assumed", event.assumed);
   }
   if constexpr (std::is_same_v<Body, PolicyDecided>) row("decision", event.decision);
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
@@ -84,6 +87,7 @@ size_t column_of(std::string_view name) {
 }
 
 std::string cell_of(double value) { return shortest(value); }
+std::string cell_of(bool value) { return value ? "yes" : ""; }
 std::string cell_of(int value) { return std::to_string(value); }
 std::string cell_of(int64_t value) { return std::to_string(value); }
 std::string cell_of(const std::string& text) { return text; }
@@ -118,10 +122,15 @@ std::vector<std::string> cells_of(const Event& event) {
 }
 
 template <class Number>
-requires std::is_arithmetic_v<Number>
-bool parse_cell(std::string_view text, Number& value) {
+requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) bool parse_cell(std::string_view text,
+                                                                                        Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool parse_cell(std::string_view text, bool& value) {
+  value = text == "yes";
+  return value || text.empty();
 }
 
 bool parse_cell(std::string_view text, double& value) {

@@ -50,7 +50,8 @@ SamplesRead random_reading(Random& random) {
   SamplesRead read{.job = static_cast<int>(random.below(1000)),
                    .from_step = static_cast<int64_t>(random.next()),
                    .step = static_cast<int64_t>(random.next()),
-                   .bytes = static_cast<int64_t>(random.next())};
+                   .bytes = static_cast<int64_t>(random.next()),
+                   .assumed = static_cast<int64_t>(random.next())};
   for (int64_t n = random.below(5); n > 0; --n) {
     data::SampleAccount& account = read.accounts.emplace_back();
     account.samples = static_cast<int64_t>(random.next());
@@ -70,7 +71,7 @@ EventBody random_body(Random& random) {
     case 3: return ExecutionDone{small(), random_phases(random)};
     case 4: return BackgroundDone{small(), any()};
     case 5: return TimerFired{any()};
-    case 6: return DevicesLost{random_devices(random), random_double(random)};
+    case 6: return DevicesLost{random_devices(random), random_double(random), random.below(2) == 1};
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
     case 10: return CopyLost{small(), any()};
@@ -99,7 +100,7 @@ struct SameBody {
   bool operator()(const CopyLost& a, const CopyLost& b) const { return a.job == b.job && a.tag == b.tag; }
   bool operator()(const TimerFired& a, const TimerFired& b) const { return a.timer == b.timer; }
   bool operator()(const DevicesLost& a, const DevicesLost& b) const {
-    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s);
+    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s) && a.usable == b.usable;
   }
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
@@ -107,7 +108,7 @@ struct SameBody {
   bool operator()(const UserSave& a, const UserSave& b) const { return a.job == b.job; }
   bool operator()(const SamplesRead& a, const SamplesRead& b) const {
     return a.job == b.job && a.from_step == b.from_step && a.step == b.step && a.accounts == b.accounts &&
-           a.bytes == b.bytes;
+           a.bytes == b.bytes && a.assumed == b.assumed;
   }
   template <class A, class B>
   bool operator()(const A&, const B&) const {
@@ -160,10 +161,10 @@ TEST_F(EventText, EventsThatAreNotOursAreRefusedWithTheirPlace) {
 
 TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   const data::SampleAccount one{.samples = 3, .sum_low = 4, .sum_high = 5};
-  events_ = {{1, SamplesRead{.job = 0, .from_step = 2, .step = 6, .accounts = {one, one}, .bytes = 7}}};
+  events_ = {{1, SamplesRead{.job = 0, .from_step = 2, .step = 6, .accounts = {one, one}, .bytes = 7, .assumed = 1}}};
   const std::string good = events_csv(events_);
   const std::string sum = "00000000000000050000000000000004";
-  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,\n"));
+  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,,1,\n"));
   const auto refused = [&](const std::string& from, const std::string& to) {
     std::string csv = good;
     EXPECT_FALSE(parse_events(csv.replace(csv.rfind(from), from.size(), to)).ok()) << csv;
@@ -175,9 +176,10 @@ TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   refused("3 3", "3 x");
 }
 
-// Logs from before jobs had datasets, and from before there were policies.
+// Logs from before jobs had datasets, from before there were policies, and from before readers told their ids.
 TEST_F(EventText, EventsOfEarlierVersionsAreRead) {
-  for (const auto& [columns, last] : {std::pair(5, "aborted_s\n"), std::pair(1, "bytes\n")}) {
+  for (const auto& [columns, last] :
+       {std::pair(7, "aborted_s\n"), std::pair(3, "bytes\n"), std::pair(2, "decision\n")}) {
     std::string old;
     std::istringstream lines(events_csv(events_));
     for (std::string line; std::getline(lines, line);) {

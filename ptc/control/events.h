@@ -47,6 +47,7 @@ struct TimerFired {
 struct DevicesLost {
   std::vector<DeviceId> devices;
   double failed_at_s = 0;
+  bool usable = false;  // only what they held is lost: jobs may use them again at once
 };
 struct UserResize {
   int job = 0;
@@ -64,6 +65,7 @@ struct SamplesRead {
   int64_t from_step = 0, step = 0;            // of the steps [from_step, step)
   std::vector<data::SampleAccount> accounts;  // by data-parallel rank
   int64_t bytes = 0;                          // that were read for them
+  int64_t assumed = 0;                        // samples whose ids no reader told; the accounts have those of its share
 };                                            // a Read command came to its end
 // What a policy that is a program answered to the event before this one: written by the control loop itself, never
 // given to it. Read again by policy_text.h.

@@ -38,6 +38,7 @@ void SampleLedger::roll_back(int64_t step) {
   steps_again_ += next_step_ - step;
   samples_again_ += samples_before(next_step_) - samples_before(step);
   next_step_ = step;
+  assumed_.erase(assumed_.lower_bound(step), assumed_.end());
 }
 
 int64_t SampleLedger::samples_before(int64_t step) const { return steps_.samples_before(countable(step)); }
@@ -46,6 +47,8 @@ absl::Status SampleLedger::account(const SamplesRead& read) {
   if (broken_) return absl::OkStatus();
   const absl::Status fits = compare(read);
   if (fits.ok()) {
+    assumed_.erase(assumed_.lower_bound(read.from_step), assumed_.lower_bound(read.step));
+    if (read.assumed > 0 && read.from_step < next_step_) assumed_[read.from_step] = read.assumed;
     awaited_.pop_front();
   } else {
     awaited_.clear();
@@ -70,8 +73,10 @@ DatasetRecord SampleLedger::record(int64_t step) const {
   if (!reads_) return record;
   record.samples_read = samples_read_;
   record.bytes_read = bytes_read_;
+  for (const auto& [from_step, samples] : assumed_) record.samples_assumed += samples;
   record.exactly_once =
       !broken_ && !awaits() && step == next_step_ && samples_read_ == samples_before(step) + samples_again_;
+  if (*record.exactly_once && record.samples_assumed > 0) record.exactly_once.reset();
   return record;
 }
 

@@ -7,7 +7,8 @@
 //
 // History is one unbroken run of steps by construction, each step's batch is reckoned here by walking from the step before
 // it, and every account of it has to fit; so the proof does not rest on how ranks find their samples (ptc/data/share.h).
-// Of each sample the order's inverse has to lead back to its position, so no two positions have one sample. What is proved
+// Of each sample the order's inverse has to lead back to its position, so no two positions have one sample. Samples whose ids
+// no reader told are not proved, and then nothing is said of "exactly once". What is proved
 // are the ids; that an id stands for the right bytes is up to the checksums of the index (ptc/data/index.h) and of the
 // records.
 // Without `reads` nobody reads: steps are only counted, in closed form.
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +38,8 @@ struct DatasetRecord {
   std::optional<int64_t> samples_read;         // in all, those read again included; nothing: nobody reads
   std::optional<int64_t> bytes_read;           // of them
   int64_t steps_again = 0, samples_again = 0;  // read once more after rollbacks
-  std::optional<bool> exactly_once;            // every position up to the last step, in committed history
+  int64_t samples_assumed = 0;                 // in committed history: no reader told their ids
+  std::optional<bool> exactly_once;  // every position up to the last step, in committed history; nothing: not known
 };
 
 class SampleLedger {
@@ -81,7 +84,8 @@ class SampleLedger {
   const bool reads_;
   int64_t next_step_ = 0;
   std::deque<Awaited> awaited_;
-  std::vector<Place> places_ = {{}};  // where accounts began, rising
+  std::vector<Place> places_ = {{}};    // where accounts began, rising
+  std::map<int64_t, int64_t> assumed_;  // samples, by the step where their account began
   bool broken_ = false;
   int64_t samples_read_ = 0, bytes_read_ = 0, steps_again_ = 0, samples_again_ = 0;
 };

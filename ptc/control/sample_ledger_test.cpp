@@ -137,6 +137,26 @@ TEST(SampleLedger, ARollbackReadsAgainAndSaysSo) {
   EXPECT_EQ(record.samples_read, 2 * 23 + 23);
 }
 
+TEST(SampleLedger, WhatNobodyToldIsNotProved) {
+  const data::State state = dataset(100, 10);
+  SampleLedger ledger(state, true);
+  const auto read = [&](int64_t from, int64_t until, int64_t assumed) {
+    ledger.done(until, 2);
+    SamplesRead samples = honest(state, from, until, 2);
+    samples.assumed = assumed;
+    EXPECT_TRUE(ledger.account(samples).ok());
+  };
+  read(0, 4, 0);
+  EXPECT_EQ(ledger.record(4).exactly_once, true);
+  read(4, 7, 5);
+  EXPECT_EQ(ledger.record(7).exactly_once, std::nullopt);
+  EXPECT_EQ(ledger.record(7).samples_assumed, 5);
+  ledger.roll_back(4);  // and they are read again
+  read(4, 7, 0);
+  EXPECT_EQ(ledger.record(7).exactly_once, true);
+  EXPECT_EQ(ledger.record(7).samples_assumed, 0);
+}
+
 TEST(SampleLedger, BackToTheBeginning) {
   const data::State state = dataset(100, 7);
   SampleLedger ledger(state, true);

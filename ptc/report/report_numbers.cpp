@@ -110,6 +110,7 @@ DatasetSummary summarize(const data::State& state, const control::DatasetRecord&
           .bytes_read = record.bytes_read,
           .steps_read_again = record.steps_again,
           .samples_read_again = record.samples_again,
+          .samples_not_proved = record.samples_assumed > 0 ? std::optional(record.samples_assumed) : std::nullopt,
           .exactly_once = record.exactly_once};
 }
 

@@ -105,6 +105,7 @@ void fields(Io& io, DatasetSummary& dataset) {
   io("bytes_read", dataset.bytes_read);
   io("steps_read_again", dataset.steps_read_again);
   io("samples_read_again", dataset.samples_read_again);
+  io.optional("samples_not_proved", dataset.samples_not_proved);
   io("exactly_once", dataset.exactly_once);
 }
 

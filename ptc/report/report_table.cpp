@@ -92,6 +92,10 @@ std::string dataset_lines(const Summary& summary) {
       text += fmt::format("; {} ({}) {} again after rollbacks", counted(data.steps_read_again, "step"),
                           counted(data.samples_read_again, "sample"), data.samples_read ? "read" : "to be read");
     }
+    if (data.samples_not_proved) {
+      text += fmt::format("; not proved: the training program told no ids of {}",
+                          counted(*data.samples_not_proved, "sample"));
+    }
     if (data.exactly_once) text += *data.exactly_once ? "; exactly once" : "; NOT exactly once";
     if (data.exactly_once.value_or(false) && data.drop_last)
       text += ", but for the short batch that each pass leaves out (drop_last)";

@@ -25,6 +25,7 @@ namespace report_test {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ReportTest : public ::testing::Test {
  protected:
@@ -286,6 +287,18 @@ TEST_F(DatasetReport, IsInTheSummaryOfAJobThatHasOne) {
       summary_table(summary_json(report_)),
       HasSubstr("gpt: dataset of 500 samples, at 200 of pass 6; 3296 samples read (5.00 kB); 3 steps (96 samples) "
                 "read again after rollbacks; exactly once\n"));
+}
+
+TEST_F(DatasetReport, SaysWhatIsNotProved) {
+  report_.jobs[0].dataset->exactly_once.reset();
+  report_.jobs[0].dataset->samples_assumed = 64;
+  const std::string summary = summary_json(report_);
+  const Json dataset = Json::parse(summary).at("jobs")[0].at("dataset");
+  EXPECT_EQ(dataset.at("samples_not_proved"), 64);
+  EXPECT_TRUE(dataset.at("exactly_once").is_null());
+  const std::string table = summary_table(summary);
+  EXPECT_THAT(table, HasSubstr("; not proved: the training program told no ids of 64 samples\n"));
+  EXPECT_THAT(table, Not(HasSubstr("exactly once")));
 }
 
 TEST_F(DatasetReport, SaysWhenNothingWasRead) {

@@ -31,6 +31,7 @@ struct SampleSteps {
 
   void check_step(int64_t step) const {
     if (step < steps.first().step) check(invalid("step " + std::to_string(step) + " is before the state's own"));
+    if (step > data::kMostInState) check(invalid("step " + std::to_string(step) + " is beyond 2^52"));
   }
   std::string state_at(int64_t step) const {
     check_step(step);
@@ -69,6 +70,7 @@ struct SampleSteps {
 }  // namespace
 
 void add_samples(nb::module_& module) {
+  module.attr("most_steps") = data::kMostInState;
   nb::class_<SampleSteps>(module, "SampleSteps")
       .def(nb::init<const std::string&>(), nb::arg("state"))
       .def("state_at", &SampleSteps::state_at, nb::arg("step"))

@@ -17,6 +17,7 @@ import contextlib
 import datetime
 import gc
 import json
+import math
 import os
 import random
 import sys
@@ -57,6 +58,7 @@ class Job:
         self._poisoned = False
         self._sockets: set[str] = set()  # open when the layout began
         self._framework: Any = None
+        self._state: Any = None  # Rewriting, which needs PyTorch
         self._until = 0
         self._in_place: bool | None = True
         self._memory: Any = None  # of a GPU, part by part, until the layout comes
@@ -65,7 +67,7 @@ class Job:
         self._mapping: Any = None
         self._small: Any = None  # state of the objects, as tensors
         self._build: Build | None = None
-        self._accounts: list[list[int]] = []
+        self._noted = -1  # the last step whose samples the worker knows
         self._asked: dict[str, Any] = {}
         self._share = (0, 1)
         self.step = 0
@@ -98,12 +100,15 @@ class Job:
                    that takes long; a process that dies costs the steps since. Without it True, but False with CUDA where
                    the worker's memory is not on the GPU, and with Megatron-core, whose buffers cannot be put elsewhere
         """
-        import torch
+        from ._rewriting import Rewriting
 
+        self._state = Rewriting()
         self._framework = framework
         if in_place and framework is not None:
             raise InvalidError("Job.start: in_place=True is for models of PyTorch's own")
         self._in_place = False if framework is not None else in_place
+        if data is not None:
+            data.begin()
         self._build, self.data = build, data
         gc.collect()
         gc.freeze()  # what was imported stays: every layout ends with a collection, which need not look at it
@@ -119,17 +124,17 @@ class Job:
             with self:  # no optimizer has told of its step
                 self._before_rewriting()
         if not self._interrupted:
-            account = self.data.account(self.step) if self.data is not None else None
-            if account is not None:
-                self._accounts.append([self.step, *account])
+            self._note_samples()
             self.step += 1
             if self._rewriting:
                 began = time.monotonic()
-                self._small.write()
-                self._mapping.copy_out()
+                if not self._state.advances():
+                    self._word.rewriting(self.step - 1)
+                    self._small.write()
+                    self._mapping.copy_out()
+                    self._word.whole(self.step)
                 self._copy_s = 0 if self._in_place else time.monotonic() - began
                 self._rewriting = False
-                self._word.whole(self.step)
         if self._interrupted or self.step >= self._until:
             anew = bool(self._interrupted) and self._poisoned
             self._answer_train(self._interrupted, anew)
@@ -197,11 +202,16 @@ class Job:
                 sys.exit(0)
 
     def _answer_train(self, problem: str, anew: bool = False) -> None:
-        """With what was read since the last answer (step, samples, two sums), and what the program asks for; `anew`: the
-        program begins anew, and attaches once more."""
-        self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts,
-                            asked=self._asked, anew=anew, copy_s=self._copy_s)
-        self._accounts, self._asked = [], {}
+        """With what the program asks for; `anew`: the program begins anew, and attaches once more."""
+        self._worker.answer(done="train", step=self.step, problem=problem, asked=self._asked, anew=anew, copy_s=self._copy_s)
+        self._asked = {}
+
+    def _note_samples(self) -> None:
+        """What is trained on in this step: number of samples, and two sums. The worker knows it although this process dies."""
+        account = self.data.account(self.step) if self.data is not None and self._noted != self.step else None
+        if account is not None:
+            self._worker.answer(share=self._share, read=[self.step, *account])
+            self._noted = self.step
 
     def _begin_step(self) -> None:
         """What a step draws at random depends on the step and the share of the data, not on the layout before."""
@@ -215,7 +225,7 @@ class Job:
         if hasattr(self._framework, "seed"):
             self._framework.seed(seed)
         if self.data is not None:
-            self.data.step = self.step
+            self.data.go_to(self.step)
 
     def _share_in(self, world: World) -> tuple[int, int]:
         """Number of this process's share of a batch, and the number of shares."""
@@ -249,9 +259,11 @@ class Job:
         self._worker.answer(done="map", problem=problem)
 
     def _take_up(self, order: dict[str, Any]) -> None:
-        order["memory"], self._memory = order["memory"] or self._memory, None
+        _, *memory = order["descriptors"]
+        order["memory"], self._memory = memory[0] if memory else self._memory, None
         try:
             began = time.monotonic()
+            _check(order)
             self._release(keep_meeting=True)
             self._sockets = open_sockets()
             self._communicate(order)
@@ -263,6 +275,9 @@ class Job:
             self._release()
             self._worker.answer(done="layout", problem=f"{type(error).__name__}: {error}")
             return
+        finally:
+            for descriptor in order["descriptors"]:
+                os.close(descriptor)
         self._worker.answer(done="layout", group_s=grouped - began, build_s=built - grouped)
 
     def _communicate(self, order: dict[str, Any]) -> None:
@@ -324,17 +339,19 @@ class Job:
         else:
             small = Objects(self._framework.objects_of(optimizer, objects))
             self._mapping = self._framework.Copies(order, model, optimizer, small.tensors, fresh)
-        self._word = Word(*order["word"])
-        self._rewriting, self._interrupted = False, ""
+        self._word = Word(order["descriptors"][0], order["word"])
+        self._rewriting, self._interrupted, self._noted = False, "", -1
         self.step = order["step"]
         if scheduler is not None:
             _bring_to(scheduler, self.step)
         if not fresh:
             small.read()
         if self._in_place and hasattr(optimizer, "register_step_pre_hook"):
+            self._state.take([one.local for one in state_of(parts_of(model), optimizer)], not small.tensors)
             optimizer.register_step_pre_hook(self._before_rewriting)
+            optimizer.register_step_post_hook(self._after_rewriting)
         if self.data is not None:
-            self.data.step = self.step
+            self.data.go_to(self.step)
             self.data.reshape(*self._share)
         self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
         self.objects, self._small = dict(objects or {}), small
@@ -349,16 +366,25 @@ class Job:
         """All processes rewrite their state, or none: whoever cannot come this far leaves the others at the old step."""
         import torch.distributed as dist
 
-        if self._rewriting:
-            return  # another optimizer's part of the same step
+        self._state.calls()
+        assert self._word is not None
+        if self._rewriting:  # another call of the same step
+            self._word.rewriting(self.step)
+            return
         dist.barrier()
         if self._ask:  # somebody reads the state as it is
             self._ask = False
             self._worker.answer(done="rewriting")
             self._worker.next_order()
+        self._note_samples()
         self._rewriting = True
-        assert self._word is not None
         self._word.rewriting(self.step)
+
+    def _after_rewriting(self, *_: Any) -> None:
+        if self._state.returns():
+            assert self._word is not None
+            self._mapping.copy_out()
+            self._word.whole(self.step + 1)
 
     def _release(self, keep_meeting: bool = False) -> None:
         """Lets go of the layout: model, mapped memory, communication."""
@@ -386,11 +412,20 @@ class Description(Job):
         if framework is None:
             from . import torch as framework
 
+        if data is not None:
+            data.begin()
         for layout in self._request["layouts"]:
             framework.collection_for(build, dict(layout["axes"])).save(f"{self._request['folder']}/{layout['name']}.textproto")
         with open(f"{self._request['folder']}/job.json", "w", encoding="utf-8") as file:
             json.dump({"data": data.state_dict() if data is not None else None}, file)
         sys.exit(0)
+
+
+def _check(order: dict[str, Any]) -> None:
+    """Numbers of a layout order that nothing behind it checks."""
+    ranks = math.prod(size for _, size in order["axes"])
+    if not 0 <= order["step"] <= _core.most_steps or not 0 <= order["rank"] < ranks:
+        raise InvalidError(f"the worker orders step {order['step']} as rank {order['rank']} of {ranks}")
 
 
 def _bring_to(scheduler: Any, step: int) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from ._errors import InvalidError
-from ._worker import mapped_bytes
-from .torch import LocalTensor, dtype_of, raise_problems, state_of
+from ._worker import PAGE, mapped_bytes
+from .torch import DTYPES, LocalTensor, dtype_of, raise_problems, state_of
 
 
 class Mapping:
@@ -21,11 +21,15 @@ class Mapping:
     """
 
     def __init__(self, order: dict[str, Any]):
-        self._memory = order["memory"]  # the path of a host's memory, or a GPU's (_core.GpuMemory)
+        self._memory = order["memory"]  # the descriptor of a host's memory, or a GPU's (_core.GpuMemory)
         self._device = device_of(self._memory)
         self._places: dict[str, list[dict[str, Any]]] = {}  # a flat range of a tensor is several boxes, in its order
         for place in order["tensors"]:
             self._places.setdefault(place["name"], []).append(place)
+        if isinstance(self._memory, int) and order["tensors"]:  # in one mapping: each has a descriptor of its own
+            self._begin = min(place["offset"] for place in order["tensors"]) // PAGE * PAGE
+            end = max(place["offset"] + _bytes_of(place) for place in order["tensors"])
+            self._bytes = mapped_bytes(self._memory, self._begin, end - self._begin)
         self._copied: list[tuple[torch.Tensor, torch.Tensor]] = []  # the framework's, the worker's
 
     def take(self, parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None, others: list[LocalTensor],
@@ -110,14 +114,20 @@ class Mapping:
 
     def _memory_of(self, place: dict[str, Any], extents: list[int], dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(extents) * dtype.itemsize
-        if isinstance(self._memory, str):
-            return torch.frombuffer(mapped_bytes(self._memory, place["offset"], count), dtype=dtype).view(extents)
+        if isinstance(self._memory, int):
+            return torch.frombuffer(self._bytes, dtype=dtype, count=math.prod(extents),
+                                    offset=place["offset"] - self._begin).view(extents)
         return self._memory.tensor(place["offset"], count).view(dtype).view(extents)
+
+
+def _bytes_of(place: dict[str, Any]) -> int:
+    size = next(dtype.itemsize for dtype, name in DTYPES.items() if name == place["dtype"])
+    return size * math.prod(hi - lo for lo, hi in place["box"])
 
 
 def device_of(memory: Any) -> torch.device:
     """Of an order's memory."""
-    on_gpu = memory is not None and not isinstance(memory, str) and memory.on_gpu  # None: this rank has no tensors
+    on_gpu = memory is not None and not isinstance(memory, int) and memory.on_gpu  # None: this rank has no tensors
     return torch.device("cuda", memory.gpu) if on_gpu else torch.device("cpu")
 
 

@@ -24,6 +24,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Replicate, Shard
 
 from ._errors import Error, FailedError, InvalidError
+from ._loading import DataLoader as DataLoader
 from ._planning import Collection
 from ._world import World
 

@@ -21,6 +21,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" 
 ASKING = pathlib.Path(__file__).resolve().parent / "asking.py"
 LAUNCHER = "sh -c '\"$@\" & \"$@\" & wait' launcher"  # two workers on this machine, as srun starts one a host
 WATCHING = pathlib.Path(__file__).resolve().parent / "watching.py"
+READING = pathlib.Path(__file__).resolve().parent / "reading.py"
 DYING = pathlib.Path(__file__).resolve().parent / "dying.py"
 MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
 LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
@@ -152,6 +153,26 @@ def test_scaler_and_schedule_that_looks_at_the_loss(tmp_path, kind):
     assert {step: row[1:] for step, row in changing.items()} == {step: row[1:] for step, row in static.items()}
     assert max(abs(changing[step][0] - static[step][0]) for step in static) <= 2e-5
     assert len({rate for _, rate, _ in static.values()}) > 10 and static[59][2] == 2.0**16, "there was something to keep"
+
+
+def test_samples_read_ahead_are_those_that_are_trained(tmp_path):
+    """Over changes of the share and a death between optimizer and `advance`: each step has its batch, once."""
+    steps = 40  # five passes
+    said = run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), f"--steps={steps}", "--hosts=1",
+                       "--gpus-per-host=3", "--standby", "--out=out", "--", sys.executable, READING,
+                       "4:3,9:kill,24:1,32:2", steps, "."), tmp_path)
+    assert (tmp_path / "died").exists(), "a process killed itself"
+    read = {}
+    for log in tmp_path.glob("[0-9].csv"):
+        for line in log.read_text(encoding="utf-8").splitlines():
+            step, *ids = map(int, line.split(","))
+            read.setdefault(step, []).extend(ids)
+    static = scalai.Sampler(96, 12, seed=3)
+    assert {step: sorted(ids) for step, ids in read.items()} == {step: sorted(static.at(step)) for step in range(steps)}
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    job = summary["jobs"][0]
+    assert len(job["reconfigurations"]) == 3 and job["lost_steps"] == 0
+    assert job["dataset"]["exactly_once"] and job["dataset"]["samples_read"] == steps * 12, said.stdout
 
 
 def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):

@@ -65,3 +65,22 @@ def test_a_state_of_another_kind_is_refused():
         fresh = scalai.Sampler(10, 4)
         fresh.load_state_dict(later.state_dict())
         fresh.at(0)
+
+
+def test_a_job_takes_the_batch_of_its_step_once():
+    sampler = scalai.Sampler(100, 10, shuffle=False)
+    sampler.go_to(3)
+    assert next(sampler) == list(range(30, 40))
+    with pytest.raises(scalai.InvalidError, match="step 4 is asked for while step 3 is trained"):
+        next(sampler)
+    assert sampler.account(3)[0] == 10
+    sampler.go_to(3)  # it was given up
+    assert sampler.account(3) is None, "nothing was read for it"
+    assert next(sampler) == list(range(30, 40))
+
+
+def test_a_step_beyond_all_counting_is_refused():
+    sampler = scalai.Sampler(10, 4)
+    for step in (2**52 + 1, 2**63 - 1):
+        with pytest.raises(scalai.InvalidError, match="beyond"):
+            sampler.at(step)

@@ -213,8 +213,13 @@ class ExecRuntime::Impl {
   std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
   std::vector<JobState> jobs_;
   std::deque<control::Event> ready_;
-  int64_t losses_ = 0;                             // workers lost so far
-  std::vector<std::vector<DeviceId>> unreported_;  // lost, and the control loop has not been told
+  int64_t losses_ = 0;  // workers lost so far
+  struct Loss {
+    std::vector<DeviceId> devices;
+    bool usable = false;  // as DevicesLost::usable
+  };
+  std::vector<Loss> unreported_;     // the control loop has not been told
+  std::map<DeviceId, int> emptied_;  // how often trainers left a device without its state
   bool reporting_ = false;
   absl::Status trouble_;  // that came up where nobody could be told
   // Going on after an earlier controller:

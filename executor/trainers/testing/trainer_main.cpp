@@ -19,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -33,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
@@ -52,11 +52,9 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-void* mapped(const std::string& path, size_t bytes, off_t offset) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+void* mapped(int fd, size_t bytes, off_t offset) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
-  SCALAI_CHECK(fd >= 0 && memory != MAP_FAILED, path);
-  ::close(fd);
+  SCALAI_CHECK(memory != MAP_FAILED, std::to_string(fd));
   return memory;
 }
 
@@ -78,12 +76,8 @@ class Trainer {
  public:
   Trainer() : device_(variable("SCALAI_DEVICE")) {
     die("start", 0);
-    const std::string name = variable("SCALAI_WORKER");
-    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    SCALAI_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0, name);
+    socket_ = std::atoi(variable("SCALAI_WORKER").c_str());  // "3:INODE"
+    SCALAI_CHECK(::fcntl(socket_, F_SETFD, FD_CLOEXEC) == 0);
     say({{"device", std::stoi(device_)}, {"pid", ::getpid()}});
     scalai::say("begun\n");
   }
@@ -175,17 +169,19 @@ class Trainer {
   }
   void take_up(const json& order) {
     const std::string address = order.at("address");
-    arrivals_ = static_cast<std::atomic<uint32_t>*>(
-        mapped("barrier-" + address.substr(address.rfind(':') + 1), kSteps * sizeof(uint32_t), 0));
+    const FileDescriptor barrier(
+        ::open(("barrier-" + address.substr(address.rfind(':') + 1)).c_str(), O_RDWR | O_CLOEXEC));
+    arrivals_ = static_cast<std::atomic<uint32_t>*>(mapped(barrier.get(), kSteps * sizeof(uint32_t), 0));
     ranks_ = 1;
     for (const json& axis : order.at("axes")) ranks_ *= axis.at(1).get<uint32_t>();
     step_ = first_ = order.at("step");
-    const size_t offset = order.at("word").at(1);
-    auto* const page =
-        static_cast<std::byte*>(mapped(order.at("word").at(0), 4096, static_cast<off_t>(offset / 4096 * 4096)));
+    const FileDescriptor words(descriptors_.at(0)), memory(descriptors_.size() > 1 ? descriptors_[1] : -1);
+    descriptors_.clear();
+    const size_t offset = order.at("word");
+    auto* const page = static_cast<std::byte*>(mapped(words.get(), 4096, static_cast<off_t>(offset / 4096 * 4096)));
     word_ = reinterpret_cast<std::atomic<uint64_t>*>(page + offset % 4096);
     elements_.clear();
-    for (const json& one : order.at("tensors")) map_tensor(order.at("memory"), one);
+    for (const json& one : order.at("tensors")) map_tensor(memory.get(), one);
     parts_ = nullptr;  // of the next layout they come anew
     std::string problem;
     for (const Element& element : elements_) {
@@ -194,7 +190,7 @@ class Trainer {
     }
     say({{"done", "layout"}, {"problem", problem}, {"build_s", 0.25}, {"group_s", 0.125}});
   }
-  void map_tensor(const json& memory, const json& one) {
+  void map_tensor(int memory, const json& one) {
     tensor::Box box;
     std::vector<int64_t> extents;
     for (const json& extent : one.at("shape")) extents.push_back(extent);
@@ -207,7 +203,7 @@ class Trainer {
     const uint64_t offset = one.at("offset");
     const auto bytes = static_cast<size_t>(box.volume() * size);
     auto* data =
-        memory.is_null() ? parts_ + offset : static_cast<std::byte*>(mapped(memory, bytes, static_cast<off_t>(offset)));
+        memory < 0 ? parts_ + offset : static_cast<std::byte*>(mapped(memory, bytes, static_cast<off_t>(offset)));
     for (int64_t i = 0; i < box.volume(); ++i, data += size) {
       int64_t rest = i, index = 0;
       for (int dim = box.rank; dim-- > 0; rest /= box.extent(dim))
@@ -230,7 +226,6 @@ class Trainer {
   }
   void train(int64_t until, bool ask) {
     std::string problem = word_ == nullptr ? "it has no layout" : "";
-    json read = json::array();
     while (problem.empty() && step_ < until) {
       die("before", step_ + 1);
       if (variable("SCALAI_TEST_FAILS") == std::to_string(step_ + 1)) problem = "it cannot do this step";
@@ -243,16 +238,15 @@ class Trainer {
         say({{"done", "rewriting"}});
         SCALAI_CHECK(hear().at("do") == "rewrite");
       }
+      if (!variable("SCALAI_TEST_READS").empty()) say({{"read", {step_, 1, 0, 0}}, {"share", {0, 1}}});
       word_->store(static_cast<uint64_t>(2 * step_ + 1));
       for (size_t i = 0; i < elements_.size(); ++i) {
         elements_[i].write(step_ + 1);
         if (i == elements_.size() / 2) die("amid", step_ + 1);
       }
-      read.push_back({step_, 1, 0, 0});
       word_->store(static_cast<uint64_t>(2 * ++step_));
     }
     json said = {{"done", "train"}, {"step", step_}, {"problem", problem}};
-    if (!variable("SCALAI_TEST_READS").empty()) said.update({{"share", {0, 1}}, {"read", read}});
     if (!std::exchange(asked_, true) && device_ == "0")
       said["asked"] = read_json(variable("SCALAI_TEST_ASKS")).value_or(json());
     say(said);

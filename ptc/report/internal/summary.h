@@ -63,6 +63,7 @@ struct DatasetSummary {
   int64_t pass = 0, consumed = 0;  // where the job stands
   std::optional<int64_t> samples_read, bytes_read;
   int64_t steps_read_again = 0, samples_read_again = 0;
+  std::optional<int64_t> samples_not_proved;  // no reader told their ids; nothing: there are none
   std::optional<bool> exactly_once;
 };
 

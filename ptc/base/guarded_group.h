@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/file_descriptor.h"
 
-namespace scalai::near {
+namespace scalai {
 
 class GuardedGroup {
  public:
@@ -27,4 +27,4 @@ class GuardedGroup {
   FileDescriptor held_;
 };
 
-}  // namespace scalai::near
+}  // namespace scalai

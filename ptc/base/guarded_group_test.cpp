@@ -1,4 +1,4 @@
-#include "near/guarded_group.h"
+#include "ptc/base/guarded_group.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "ptc/base/process.h"
 
-namespace scalai::near {
+namespace scalai {
 namespace guarded_group_test {
 
 bool is_there(pid_t pid) { return ::kill(pid, 0) == 0; }
@@ -90,4 +90,4 @@ TEST(GuardedGroup, EndsItsGuardOnly) {
 }
 
 }  // namespace guarded_group_test
-}  // namespace scalai::near
+}  // namespace scalai

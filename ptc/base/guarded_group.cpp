@@ -1,4 +1,4 @@
-#include "near/guarded_group.h"
+#include "ptc/base/guarded_group.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::near {
+namespace scalai {
 namespace {
 
 void close_range_of(unsigned int first, unsigned int last) {
@@ -72,4 +72,4 @@ void GuardedGroup::kill() {
   if (guard_ > 0) ::kill(-guard_, SIGKILL);
 }
 
-}  // namespace scalai::near
+}  // namespace scalai
