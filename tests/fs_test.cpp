@@ -141,6 +141,26 @@ TEST_F(FsTest, AChangedSourceIsAnErrorToo) {
   EXPECT_THAT(log_of("m"), HasSubstr("changed"));
 }
 
+// The bytes that are read lie far from the damage, but in the same stored tensor.
+TEST_F(FsTest, ADamagedSourceIsAnErrorToo) {
+  ASSERT_EQ(scalai(fmt::format("checkpoint reshard {} {} --to=tp2", path("hf"), path("ranks"))).code, 0);
+  const std::string file = path("ranks/rank_001.safetensors");
+  const auto last = static_cast<int64_t>(fs::file_size(file)) - 1;
+  std::fstream source(file, std::ios::in | std::ios::out | std::ios::binary);
+  source.seekg(last);
+  const char byte = static_cast<char>(source.get() ^ 1);
+  source.seekp(last);
+  source.put(byte);
+  source.close();
+  ASSERT_EQ(mount("m", "--checkpoint=" + path("ranks")).code, 0);
+  OpenedFile sound(path("m/views/tp2/rank_000.safetensors")), damaged(path("m/views/tp2/rank_001.safetensors"));
+  EXPECT_EQ(sound.read(last - 20, 10).size(), 10u);
+  EXPECT_EQ(damaged.read(last - 20, 10), "");
+  EXPECT_EQ(damaged.error(), EIO);
+  EXPECT_THAT(log_of("m"), HasSubstr("ranks/rank_001.safetensors: tensor \""));
+  EXPECT_THAT(log_of("m"), HasSubstr("do not have the checksum of the manifest"));
+}
+
 // PyPI's safetensors maps the file and hands out views of the mapping.
 TEST_F(FsTest, PythonReadsAView) {
   const char* const chosen = std::getenv("SCALAI_PYTHON");

@@ -59,6 +59,9 @@ void show_json(const Checkpoint& checkpoint) {
   if (info.step >= 0) json["step"] = info.step;
   json["epoch"] = info.epoch;
   json["notes"] = info.notes;
+  json["damage"] = ordered_json::array();
+  for (const checkpoint::Damage& damage : info.damage)
+    json["damage"].push_back({{"what", damage.what}, {"states", damage.states}});
   json["state_bytes"] = checkpoint.state_bytes();
   for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
     json["kinds"].push_back({{"kind", model::name_of(kind)}, {"tensors", of_kind.tensors}, {"bytes", of_kind.bytes}});
@@ -106,6 +109,17 @@ void show_table(const Checkpoint& checkpoint) {
   print("{}", notes_text(info));
 }
 
+// What verify() knows, and no more.
+std::string sums_text(const Checkpoint::Sums& sums) {
+  if (sums.summed == 0 && sums.tensors > 0)
+    return "it has no checksums; everything is there and readable, and copies are equal";
+  if (sums.summed < sums.tensors)
+    return fmt::format(
+        "the checksums of {} of its {} tensors are right; the others have none, and are there and readable",
+        sums.summed, sums.tensors);
+  return sums.of_manifest ? "all checksums are right" : "all checksums of tensors (CRC-32 of the archives) are right";
+}
+
 int verify(const Checkpoint& checkpoint, const std::string& format) {
   absl::Status status;
   {
@@ -116,27 +130,25 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                        fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
          }});
   }
+  if (status.ok()) status = checkpoint.known_damage();
   if (!status.ok()) return report_error(status);
   int64_t bytes = 0;
-  bool summed = true;
-  for (const CheckpointFile& file : checkpoint.files()) {
-    bytes += file.bytes;
-    summed = summed && !file.checksum.empty();
-  }
+  for (const CheckpointFile& file : checkpoint.files()) bytes += file.bytes;
+  const Checkpoint::Sums sums = checkpoint.sums();
   if (format == "json") {
     print("{}\n", ordered_json({{"path", checkpoint.info().path},
                                 {"valid", true},
                                 {"files", checkpoint.files().size()},
                                 {"bytes", bytes},
-                                {"checksums", summed},
+                                {"checksums", sums.summed == sums.tensors},
+                                {"tensors", sums.tensors},
+                                {"tensors_with_checksums", sums.summed},
                                 {"notes", checkpoint.info().notes}})
                       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   print("{}: valid: {}, {}; {}\n", checkpoint.info().path, counted(std::ssize(checkpoint.files()), "file"),
-        format_bytes(bytes),
-        summed ? "all checksums are right"
-               : "it has no checksums; everything is there and readable, and copies are equal");
+        format_bytes(bytes), sums_text(sums));
   print("{}", notes_text(checkpoint.info()));
   return 0;
 }
@@ -176,7 +188,8 @@ Command checkpoint_command() {
                {{"show", "Print kind, model, layout, tensors and files."},
                 {"verify",
                  "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
-                 "All damage is listed by file, tensor and box, and the exit code is 3."},
+                 "All damage is listed by file, tensor and box, and the exit code is 3; so is damage that "
+                 "--accept-damage copied."},
                 {"stats", "What is in its tensors: scalai checkpoint stats --help."},
                 {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
           checkpoint_main};

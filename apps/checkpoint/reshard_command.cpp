@@ -122,12 +122,12 @@ ordered_json head_json(const View& view, const ReshardOptions& options, const Re
 
 std::vector<std::string> notes_of(const View& view, const ReshardOptions& options) {
   std::vector<std::string> notes = view.notes();
-  const std::vector<checkpoint::CheckpointFile>& files = view.checkpoint().files();
-  const bool has_checksums =
-      std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.checksum.empty(); });
-  if (has_checksums && !options.verify) {
-    notes.push_back(
-        "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
+  if (const Checkpoint::Sums sums = view.checkpoint().sums(); sums.summed < sums.tensors) {
+    notes.push_back(fmt::format(
+        "{} no checksums, so damage in {} would go along unseen",
+        sums.summed == 0 ? std::string("the source has")
+                         : fmt::format("{} of {} tensors of the source have", sums.tensors - sums.summed, sums.tensors),
+        sums.summed == 0 ? "it" : "them"));
   }
   if (!options.compare_replicas && view.checkpoint().has_replicas()) {
     notes.push_back("copies of the same state were not compared; the first of each counts");
@@ -188,10 +188,13 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     json["seconds"] = seconds;
     json["verified"] = options.verify;
     json["was_complete"] = result.was_complete;
+    json["damage"] = ordered_json::array();
+    for (const checkpoint::Damage& damage : result.damage) json["damage"].push_back(damage.what);
     json["notes"] = notes_of(view, options);
     print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
+  for (const checkpoint::Damage& damage : result.damage) print("damaged, and copied as it is: {}\n", damage.what);
   if (result.was_complete) {
     print("{}: an earlier run had finished it: {}, {}{}\n{}", options.target, counted(result.files, "file"),
           format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
@@ -349,6 +352,7 @@ int reshard(const Arguments& arguments) {
   if (!open.ok()) return report_error(open.status());
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
+  open->accept_damage = arguments.flag("accept-damage");
   if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
@@ -384,8 +388,11 @@ std::vector<OptionSpec> reshard_options() {
       bytes_option("shard-size", "SIZE", "With hf: most bytes of tensors in a file of several (5GB if not given)."),
       flag_option(
           "verify",
-          "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
+          "Compare all of SRC with its checksums first, and read DST back before it gets its name: compare checksums, "
           "and all state with SRC."),
+      flag_option("accept-damage",
+                  "Copy also what has not its checksum. The manifest of DST says what it is; else damage is an error, "
+                  "and nothing is written."),
       choice_option("replicas", "WHICH",
                     "State that several files of SRC have (norms on every rank): compare all copies, or take the first "
                     "of each unseen.",

@@ -95,6 +95,16 @@ void verify(const Opened& opened) {
     const nb::gil_scoped_release others_run;
     const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     status = opened.checkpoint->verify({.threads = threads, .progress = {}});
+    if (status.ok()) status = opened.checkpoint->known_damage();
+  }
+  check(status);
+}
+
+void confirm(const Opened& opened) {
+  absl::Status status;
+  {
+    const nb::gil_scoped_release others_run;
+    status = opened.checkpoint->confirm();
   }
   check(status);
 }
@@ -136,6 +146,7 @@ void add_checkpoints(nb::module_& module) {
       .def_prop_ro("tensors", tensors_of)
       .def("read", read, nb::arg("tensor"), nb::arg("box"), nb::arg("into"))
       .def("verify", verify)
+      .def("confirm", confirm)
       .def("reshard", reshard, nb::arg("target"), nb::arg("to"), nb::arg("process_memory"), nb::arg("threads"),
            nb::arg("verify"), nb::arg("force"), nb::arg("restart"));
 }

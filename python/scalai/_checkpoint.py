@@ -49,8 +49,8 @@ class Checkpoint:
 
         into  writable flat memory of bytes of that size, which is filled and returned; without it a new bytearray
 
-        The first read of a part of a job's checkpoint compares the checksum of what is stored there.
-        Raises InvalidError for damaged files.
+        The first read of any part of a stored tensor compares the checksum of all of it, where a manifest or an archive has one.
+        Raises InvalidError for damaged files, and for files that were changed since they were opened.
         """
         if tensor not in self._tensors:
             raise MissingError(f'the checkpoint "{self.path}" has no tensor "{tensor}"')
@@ -67,14 +67,21 @@ class Checkpoint:
     def verify(self) -> None:
         """Reads all files: compares checksums where there are some, and replicas with each other.
 
-        Raises InvalidError that names all damage, with file, tensor and box.
+        Raises InvalidError that names all damage, with file, tensor and box; also damage that was accepted when it was written.
         """
         self._core.verify()
+
+    def confirm(self) -> None:
+        """Raises InvalidError if a file that was read is not what it was when it was opened, or another has its name now.
+
+        To be called after the last read, before what was made of it is used.
+        """
+        self._core.confirm()
 
     def reshard(self, target: str | os.PathLike[str], to: str, *, process_memory: int = 1 << 30, threads: int = 0,
                 verify: bool = False, force: bool = False, restart: bool = False) -> dict[str, int]:
         """Writes the checkpoint in another layout, after its transforms, as ``scalai checkpoint reshard``: in bounded memory; `target` is
-        whole or not there, and a killed run is gone on with by the same call.
+        whole or not there, and a killed run is gone on with by the same call. Damaged state is an error, and nothing is written.
 
         to              "tp4,pp2", "hf", "logical", …
         process_memory  most bytes that the core uses; functions of Python take theirs beside it

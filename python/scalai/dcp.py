@@ -145,13 +145,15 @@ def load(state_dict: dict[str, Any], checkpoint: Checkpoint | str | os.PathLike[
 
     Called by all ranks of a process group, or by one process without one. What is no tensor (learning rates in
     "param_groups") stays as it is. Raises InvalidError that names all tensors which the checkpoint lacks, or has with another
-    shape or type; then nothing has been written.
+    shape or type; then nothing has been written. Checksums are compared, where a manifest or an archive has some: damage, and
+    files that change meanwhile, are InvalidError, and the tensors may then have been written in part.
     """
     reader = CheckpointReader(checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
         try:
             dcp.load(state_dict, storage_reader=reader, planner=_Planner(prefixes, cast), process_group=process_group)
+            reader.checkpoint.confirm()
         except CheckpointException as failed:
             for error, _ in failed.failures.values():
                 if isinstance(error, Error):

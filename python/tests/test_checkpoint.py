@@ -69,3 +69,21 @@ def test_a_flipped_bit_is_found(path, tmp_path):
     file.write_bytes(content)
     with pytest.raises(scalai.InvalidError, match=json.dumps(file.name)[1:-1]):
         scalai.Checkpoint(arranged).verify()
+    # Also if another part of the stored tensor is read, and if all is copied.
+    damaged = scalai.Checkpoint(arranged)
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        damaged.read("weight", [(5, 6), (3, 4)])
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        damaged.reshard(tmp_path / "copy", "logical")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_file_that_was_replaced_is_not_confirmed(path, tmp_path):
+    checkpoint = scalai.Checkpoint(path)
+    before = checkpoint.read("weight")
+    checkpoint.confirm()
+    (tmp_path / "other").write_bytes(path.read_bytes())
+    (tmp_path / "other").rename(path)
+    assert checkpoint.read("weight") == before
+    with pytest.raises(scalai.InvalidError, match="was replaced by another file"):
+        checkpoint.confirm()

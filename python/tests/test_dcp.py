@@ -87,6 +87,15 @@ def test_types_are_converted_on_request(tmp_path):
     assert state["net"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]] and state["net"]["note"] == "stays"
 
 
+def test_damage_is_an_error(tmp_path):
+    path = keep(tmp_path / "whole.safetensors", {"weight": torch.arange(6.).view(2, 3)})
+    scalai.Checkpoint(path).reshard(tmp_path / "stored", "logical")
+    file = tmp_path / "stored" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        scalai.dcp.load({"weight": torch.zeros(2, 3)}, tmp_path / "stored")
+
+
 def test_names_of_keys():
     assert scalai.dcp.name_of("optimizer.state.head.weight.exp_avg") == "head.weight.exp_avg"
     assert scalai.dcp.name_of("model.model.layers.0") == "model.layers.0"

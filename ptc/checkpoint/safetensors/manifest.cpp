@@ -31,6 +31,8 @@ ordered_json file_json(const FileRecord& file) {
   return value;
 }
 
+ordered_json damage_json(const Damage& damage) { return {{"what", damage.what}, {"states", damage.states}}; }
+
 ordered_json manifest_json(const Manifest& manifest) {
   ordered_json value;
   value["schema_version"] = kManifestVersion;
@@ -43,6 +45,7 @@ ordered_json manifest_json(const Manifest& manifest) {
   for (const TextRecord& text : manifest.texts) {  // absent when there is none: as it always was
     value["texts"].push_back({{"name", text.name}, {"bytes", text.bytes}, {"xxh3_128", text.checksum}});
   }
+  for (const Damage& damage : manifest.damage) value["damage"].push_back(damage_json(damage));
   return value;
 }
 
@@ -73,6 +76,10 @@ std::string manifest_text(const Manifest& manifest) {
   return manifest_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+std::string damage_line(const Damage& damage) {
+  return damage_json(damage).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string manifest_part(const Manifest& manifest) {
   SCALAI_CHECK(manifest.files.size() == 1);
   return manifest_json(manifest).dump(-1, ' ', false, json::error_handler_t::replace);
@@ -95,6 +102,7 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
   if (document.contains("texts")) {
     for (const json& entry : fields.list(document, "texts")) manifest.texts.push_back(fields.text_record(entry));
   }
+  manifest.damage = fields.damage(document);
   if (!fields.problem.empty()) return invalid(fields.problem);
   return manifest;
 }

@@ -158,6 +158,16 @@ TEST_F(ReshardTest, AFinishedFileIsNotTakenOnTrust) {
 }
 
 // The journal of a run that was killed right before or after the exchange, with what lies where then.
+TEST_F(ReshardTest, ASourceThatWasReplacedMeanwhileIsNotPublished) {
+  const auto view = view_of(path("hf"), "tp2");
+  write_hugging_face(path("other"), llama_config(8, 2), {}, /*seed=*/2);
+  fs::rename(path("other/model.safetensors"), path("hf/model.safetensors"));
+  const absl::Status status = run(*view, options()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("model.safetensors: was replaced by another file"));
+  EXPECT_THAT(entries(), ::testing::ElementsAre("hf", "other"));
+}
+
 TEST_F(ReshardTest, FinishesWhatIsThereAndNothingElse) {
   const auto view = view_of(path("hf"), "tp2");
   ReshardOptions made = options();

@@ -154,7 +154,6 @@ void replace(Opened& opened, const Chosen& chosen) {
                                    .dtype = choice->dtype,
                                    .offset = at,
                                    .elements = tensor.elements,
-                                   .checksum = "",
                                    .alias = tensor.alias,
                                    .pieces = std::move(tensor.pieces)});
       tensor.pieces.clear();

@@ -54,6 +54,7 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
   opened.info.step = manifest.step;
   opened.info.epoch = manifest.epoch;
   opened.texts = manifest.texts;
+  opened.damage = manifest.damage;
   for (const collection::LogicalTensor& tensor : reader.collection().tensors) {
     opened.states.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.kind});
   }
@@ -68,7 +69,7 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
             fmt::format("{}: tensor \"{}\" is not in the manifest", file.source->name(), clipped(tensor.name, 120)));
       }
       const BoxRecord& box = *found->second;
-      tensor.checksum = box.checksum;
+      file.sums.push_back({tensor.offset, tensor.bytes(), box.checksum});
       tensor.pieces = {{box.tensor, {.box = box.box, .offset = 0, .strides = box.box.shape().strides()}}};
     }
     file.checksum = record.checksum;
@@ -140,6 +141,8 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, weights.file_by_tensor, opened, found));
+  opened.accepts_damage = folder.options().accept_damage;
+  compare_sums(opened);  // before factors of blocks are read
   if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weights.file_by_tensor, found));
   if (weights.total_size) compare_total(index_path, *weights.total_size, opened);
   const auto& dtypes = folder.options().dtypes;
@@ -362,7 +365,7 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
     if (sharded) return open_sharded(folder, *sharded);
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string newest, newest_iteration(folder));
-  const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder.options());
+  const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, place.text(kDcpIndexName, kMostManifestBytes));
   if (dcp) return open_distributed(folder, place, *dcp);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
@@ -408,6 +411,26 @@ absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) 
 
 }  // namespace
 
+void compare_sums(Opened& opened) {
+  for (OpenedFile& file : opened.files) {
+    std::vector<SummedRange> sums = std::exchange(file.sums, {});
+    if (sums.empty()) continue;
+    std::sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    std::vector<SummedRange> ranges;
+    size_t tensor = 0;
+    for (SummedRange& sum : sums) {
+      // Chunks of one stack name its storage each; others that overlap are of a file that nobody wrote so.
+      const int64_t end = ranges.empty() ? 0 : ranges.back().offset + ranges.back().bytes;
+      if (sum.bytes == 0 || sum.offset < end) continue;
+      while (tensor + 1 < file.tensors.size() && file.tensors[tensor].offset < sum.offset) ++tensor;
+      sum.tensor = static_cast<uint32_t>(tensor);
+      ranges.push_back(std::move(sum));
+    }
+    file.checked = std::make_shared<CheckedSource>(file.source, std::move(ranges));
+    if (!opened.accepts_damage) file.source = file.checked;
+  }
+}
+
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
   const std::string clean = without_trailing_slash(path);
   std::error_code error;  // a path that is too long, or a circle of links, is no folder either
@@ -415,23 +438,26 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
   const bool is_file =
       (clean.ends_with(kTensorsExtension) || has_torch_ending(clean)) && (options.opener || !is_folder);
   absl::StatusOr<Opened> opened = absl::InternalError("");
+  const auto sources = std::make_shared<Sources>(options.opener);
   if (is_file) {
     const size_t slash = clean.rfind('/');
-    const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
+    const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options, sources);
     std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
     if (is_http(clean)) name = percent_decoded(name);
     opened = open_file(folder, name);
   } else {
     if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
-    const Folder folder(clean, options);
+    const Folder folder(clean, options, sources);
     opened = open_folder(folder);
     if (opened.ok() && opened->info.kind != CheckpointKind::kJob) SCALAI_RETURN_IF_ERROR(take_others(folder, *opened));
   }
   if (!opened.ok()) return opened;
   opened->info.path = clean;
   opened->info.local = !options.opener;
-  opened->opener = options.opener;
+  opened->sources = sources;
+  opened->accepts_damage = options.accept_damage;
   opened->info.transformer_engine = has_fused_names(*opened);
+  compare_sums(*opened);
   return opened;
 }
 

@@ -50,6 +50,7 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
                                          Opened& opened) {
   SCALAI_ASSIGN_OR_RETURN(const collection::ParallelConfig config, collection::parse_layout(opened.info.layout));
   std::vector<BucketTensor> buckets;
+  std::map<std::string, std::vector<SummedStorage>> sums;  // by file
   const auto left_out = [&](std::string_view reason) {
     opened.info.notes.push_back(fmt::format("left out: the optimizer's state in {}; {}", kOptimizer, reason));
     return absl::OkStatus();
@@ -62,6 +63,7 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
     if (!has) continue;
     SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, folder.source(name));
     SCALAI_ASSIGN_OR_RETURN(const TorchFile file, read_torch_file(*source));
+    sums[name] = file.sums;
     const int index = static_cast<int>(rank), stage = index / config.tp / config.ep;
     found = found || !file.tensors.empty();
     for (const StoredTensor& tensor : file.tensors) {
@@ -82,6 +84,9 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
   const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kYes, opened);
   if (absl::IsFailedPrecondition(status)) return left_out(message_of(status));
   SCALAI_RETURN_IF_ERROR(status);
+  for (OpenedFile& file : opened.files) {
+    for (const SummedStorage& sum : sums[file.name]) file.sums.push_back({sum.offset, sum.bytes, sum.checksum});
+  }
   // Every rank has the same learning rates.
   SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr first, folder.source(ranks.files.front()));
   absl::StatusOr<std::string> record = record_of_rank(*first);
