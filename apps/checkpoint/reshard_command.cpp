@@ -80,6 +80,7 @@ ReshardOptions options_of(const Arguments& arguments) {
       .families = arguments.text("families"),
       .force = arguments.flag("force"),
       .restart = arguments.flag("restart"),
+      .trust_source = arguments.flag("trust-source"),
       .progress = {}};
 }
 
@@ -129,6 +130,9 @@ std::vector<std::string> notes_of(const View& view, const ReshardOptions& option
                          : fmt::format("{} of {} tensors of the source have", sums.tensors - sums.summed, sums.tensors),
         sums.summed == 0 ? "it" : "them"));
   }
+  if (!view.checkpoint().has_versions())
+    notes.push_back(fmt::format("the server tells no version of the source: {}",
+                                options.trust_source ? "it is taken for unchanged" : "what is read is read twice"));
   if (!options.compare_replicas && view.checkpoint().has_replicas()) {
     notes.push_back("copies of the same state were not compared; the first of each counts");
   }
@@ -243,6 +247,10 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   if (view.spec().naming == "job")
     return report_error(
         invalid("--part: a job's checkpoint is written by one process; say other names, such as logical"));
+  if (!view.checkpoint().has_versions() && !options.trust_source)
+    return report_error(invalid(
+        "--part: the server tells no version of the source, neither ETag nor Last-Modified, so nothing shows that all "
+        "parts are of the same one; --trust-source takes it for unchanged"));
   const int part = spec.part, parts = spec.parts;
   spec.part = 0;
   spec.parts = 1;

@@ -95,6 +95,8 @@ absl::StatusOr<SourceOpener> remote_opener(const Arguments& arguments) {
 #ifdef SCALAI_WITH_CURL
   vfs::RemoteOptions options;
   options.cache_folder = arguments.text("cache-dir");
+  options.require_version = true;  // what is shown is never read again
+  options.trust_source = arguments.flag("trust-source");
   if (arguments.has("cache-size")) options.cache_bytes = arguments.bytes("cache-size");
   return vfs::make_opener(options);
 #else

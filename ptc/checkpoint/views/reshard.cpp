@@ -128,7 +128,9 @@ class Run {
     SCALAI_RETURN_IF_ERROR(internal::check_apart(places_, view_.checkpoint()));
     // Without a journal nobody has begun here, and nobody else may while this one is open.
     if (!is_there(places_.journal)) SCALAI_RETURN_IF_ERROR(check_target());
-    SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_, result_.damage), options_.restart));
+    // Nothing tells whether what an earlier run wrote is of what is read now.
+    const bool restart = options_.restart || (!options_.trust_source && !view_.checkpoint().has_versions());
+    SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_, result_.damage), restart));
     if (journal_->publishing()) {
       SCALAI_ASSIGN_OR_RETURN(const bool complete, finish_publishing());
       if (complete) return result_;

@@ -39,6 +39,8 @@ struct ReshardOptions {
   bool force = false;                     // replace a checkpoint that has the final name
   int64_t sync_bytes = kSyncBytes;        // bytes of a file between sync points; at most these are written twice
   bool restart = false;                   // remove the rest of an earlier run
+  // Go on with an earlier run also if the source has no versions, by which it would be known to be the same.
+  bool trust_source = false;
   std::function<void(const ReshardProgress&)> progress;  // called by any thread, one at a time; may be absent
 };
 
