@@ -44,6 +44,36 @@ bool change_tensor(const std::string& file, const std::string& tensor) {
   return true;
 }
 
+// Layers that predict further tokens, which the model has no place for.
+TEST_F(ReshardCommand, ATrainedTensorIsLeftOutOnlyByName) {
+  write_hugging_face(path("hf"), deepseek_config(), {}, 3, true,
+                     {{"model.layers.2.eh_proj.weight", tensor::DType::kBF16, {8, 16}},
+                      {"model.layers.2.enorm.weight", tensor::DType::kBF16, {8}}});
+  for (const char* words : {"reshard {}/hf {}/to --to=tp1 --verify", "reshard {}/hf {}/to --to=logical", "show {}/hf",
+                            "verify {}/hf", "stats {}/hf"}) {
+    const Outcome refused = scalai(fmt::format("checkpoint {}", words));
+    EXPECT_EQ(refused.code, 3) << words << refused.out;
+    EXPECT_THAT(refused.err, HasSubstr("\"model.layers.2.enorm.weight\" [8] is not expected")) << words;
+    EXPECT_THAT(refused.err, HasSubstr("--drop='model.layers.2.*'")) << words;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("to")));
+  const std::string drop = " --drop=model.layers.2.*";
+  const Outcome done = scalai("checkpoint reshard {}/hf {}/to --to=tp1 --verify" + drop);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("read back and equal to the source: "));
+  EXPECT_THAT(done.out, HasSubstr("tensors, without 2 that are left out\n"));
+  EXPECT_THAT(done.out,
+              HasSubstr("note: left out, as --drop says: model.layers.2.eh_proj.weight, model.layers.2.enorm.weight"));
+  const Outcome back = scalai("checkpoint reshard {}/to {}/back --to=hf --verify --format=json");
+  EXPECT_EQ(json::parse(back.out)["left_out"], json::array());
+  EXPECT_EQ(json::parse(text_of(path("back/config.json")))["num_nextn_predict_layers"], 0);
+  const Outcome shown = scalai("checkpoint show {}/hf --format=json" + drop);
+  EXPECT_EQ(json::parse(shown.out)["left_out"].size(), 2U);
+  EXPECT_THAT(scalai("checkpoint stats {}/hf --since={}/to" + drop).err, HasSubstr("left out, as --drop says"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/to {}/again --to=hf" + drop).err,
+              HasSubstr("--drop: nothing that may be left out is named \"model.layers.2.*\""));
+}
+
 TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   write_hugging_face(path("hf"), gpt2_config());
   EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/a --to=tp4,pp2 --verify").code, 0);

@@ -58,6 +58,7 @@ void show_json(const Checkpoint& checkpoint) {
                        {"layout", info.layout}, {"model", model_of(checkpoint)},          {"job", info.job}};
   if (info.step >= 0) json["step"] = info.step;
   json["epoch"] = info.epoch;
+  json["left_out"] = info.dropped;
   json["notes"] = info.notes;
   json["state_bytes"] = checkpoint.state_bytes();
   for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
@@ -129,6 +130,7 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                                 {"files", checkpoint.files().size()},
                                 {"bytes", bytes},
                                 {"checksums", summed},
+                                {"left_out", checkpoint.info().dropped},
                                 {"notes", checkpoint.info().notes}})
                       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
@@ -167,7 +169,7 @@ Command checkpoint_command() {
            .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint stats DIR [OPTION…]\nscalai "
                     "checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
            .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
-           .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
+           .options = joined({checkpoint_source_options(), {drop_option(), format_option({"table", "json"})}}),
            .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
                         "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
            .min_arguments = 2,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/model/catalogue.h"
@@ -25,6 +26,20 @@ std::vector<OptionSpec> checkpoint_source_options() {
       suggesting(text_option("model", "NAME", "The same by the name of a catalogue model."), model::catalogue_names()),
       text_option("families", "DIR",
                   "Folder of naming families (*.textproto) that add to the built-in ones or replace them.")};
+}
+
+OptionSpec drop_option() {
+  return list_option(
+      "drop", "NAMES",
+      "Leave out tensors that the model has no place for, by their names in the files; *, ? and [a-z] as in "
+      "names of files; or an optimizer's state that is not understood (optimizer). Else they are refused.");
+}
+
+void tell_dropped(const checkpoint::Checkpoint* checkpoint) {
+  if (checkpoint == nullptr || checkpoint->info().dropped.empty()) return;
+  for (const std::string& note : checkpoint->info().notes) {
+    if (note.starts_with("left out")) say("scalai checkpoint: note: {}\n", note);
+  }
 }
 
 namespace {
@@ -70,6 +85,7 @@ absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& argumen
                                      .model = arguments.text("model"),
                                      .families = arguments.text("families"),
                                      .opener = std::move(opener)};
+  checkpoint::add_drop(arguments.list("drop"), options);
   return options;
 }
 

@@ -61,8 +61,10 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     spec = *std::move(parsed);
   }
   spec.extras = !arguments.flag("no-extras");
-  spec.optimizer = arguments.text("drop") != "optimizer";
-  spec.masters = arguments.text("drop").empty();
+  const std::vector<std::string> drop = arguments.list("drop");
+  const auto drops = [&](const char* word) { return std::find(drop.begin(), drop.end(), word) != drop.end(); };
+  spec.optimizer = !drops("optimizer");
+  spec.masters = spec.optimizer && !drops("masters");
   if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
   if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
   if (arguments.has("part")) std::tie(spec.part, spec.parts) = part_of(arguments.text("part")).value();
@@ -141,6 +143,16 @@ std::string notes_text(const View& view, const ReshardOptions& options) {
   return text;
 }
 
+// What --verify compared, and what of the source it could not.
+std::string compared_text(const View& view, const ReshardOptions& options) {
+  if (!options.verify) return "";
+  if (view.spec().parts > 1) return "; read back and as it was written";
+  const size_t compared = view.tensors().size();
+  const size_t left = view.checkpoint().tensors().size() - compared + view.checkpoint().info().dropped.size();
+  return fmt::format("; read back and equal to the source: {}{}", counted(static_cast<int64_t>(compared), "tensor"),
+                     left > 0 ? fmt::format(", without {} that {} left out", left, left == 1 ? "is" : "are") : "");
+}
+
 void print_plan(const View& view, const ReshardOptions& options, const ReshardPlan& plan, const std::string& format) {
   int64_t padding = 0, runs = 0;
   for (const PlannedFile& file : plan.files) {
@@ -154,6 +166,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
     json["threads"] = plan.threads;
     json["chunk_bytes"] = plan.chunk_bytes;
     json["peak_memory_bytes"] = plan.peak_memory_bytes;
+    json["left_out"] = view.checkpoint().info().dropped;
     json["notes"] = notes_of(view, options);
     for (const PlannedFile& file : plan.files) {
       json["plan"].push_back({{"file", file.name},
@@ -187,6 +200,8 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     json["bytes_written"] = result.bytes_written;
     json["seconds"] = seconds;
     json["verified"] = options.verify;
+    if (options.verify && view.spec().parts == 1) json["compared_tensors"] = view.tensors().size();
+    json["left_out"] = view.checkpoint().info().dropped;
     json["was_complete"] = result.was_complete;
     json["notes"] = notes_of(view, options);
     print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -194,15 +209,14 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
   }
   if (result.was_complete) {
     print("{}: an earlier run had finished it: {}, {}{}\n{}", options.target, counted(result.files, "file"),
-          format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
-          notes_text(view, options));
+          format_bytes(result.bytes_total), compared_text(view, options), notes_text(view, options));
     return;
   }
   const int64_t before = result.bytes_total - result.bytes_written;
   print("{}: {}, {} as {} in {}{}{}\n{}", options.target, counted(result.files, "file"),
         format_bytes(result.bytes_total), view.name(), format_seconds(seconds),
         before > 0 ? fmt::format(", of which an earlier run wrote {}", format_bytes(before)) : "",
-        options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
+        compared_text(view, options), notes_text(view, options));
 }
 
 // Runs the plan, with progress, and prints the result.
@@ -347,12 +361,12 @@ int reshard(const Arguments& arguments) {
     return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(useless, "\n")));
   absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
+  std::erase(open->drop, "masters");
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
   if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
-    open->drop_optimizer = !spec->optimizer;
   }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
@@ -392,10 +406,11 @@ std::vector<OptionSpec> reshard_options() {
                     {"compare", "first"}, "compare"),
       flag_option("no-extras",
                   "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
-      choice_option("drop", "STATE",
-                    "Leave out masters and moments (optimizer), or masters alone: forms without a place for them are "
-                    "refused otherwise.",
-                    {"optimizer", "masters"}),
+      list_option(
+          "drop", "STATE,…",
+          "Leave out masters and moments (optimizer), or masters alone (masters), or tensors that the model has "
+          "no place for, by their names in SRC (*, ? and [a-z] as in names of files). Nothing else that is "
+          "trained is ever left out: it is refused."),
       text_option("dtype", "DTYPE",
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),

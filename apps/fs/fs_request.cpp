@@ -87,7 +87,7 @@ void read_server(const Arguments& arguments, Problems& problems, vfs::ServerOpti
 }
 
 const std::vector<std::string>& checkpoint_options() {
-  static const std::vector<std::string> names = {"families", "config", "model", "from", "names"};
+  static const std::vector<std::string> names = {"families", "config", "model", "from", "names", "drop"};
   return names;
 }
 
@@ -116,6 +116,7 @@ void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& 
                                   .model = arguments.text("model"),
                                   .families = arguments.text("families"),
                                   .opener = {}};
+  checkpoint::add_drop(arguments.list("drop"), options);
   if (arguments.text("checkpoint").find("://") != std::string::npos) {
     absl::StatusOr<SourceOpener> opener = remote_opener(arguments);
     if (!opener.ok()) return problems.status("", opener.status());

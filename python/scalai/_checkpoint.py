@@ -19,24 +19,28 @@ class Checkpoint:
     layout  of rank files: "tp8,pp4"
     config  path of a config.json, where there is none beside the files
     model   name of a model of the catalogue, in place of a config.json
+    drop    names or patterns of tensors that the model has no place for and that may be left out, "optimizer" for an
+            optimizer's state, "masters" for masters alone; what is trained is refused otherwise
     transforms  steps that tensors go through in order while they are read: texts as of ``scalai checkpoint reshard --transform``
                 ("cast(bf16)"), or functions declared with ``scalai.transform``; a single one may stand alone
     """
 
     def __init__(self, path: str | os.PathLike[str], *, names: str = "", layout: str = "",
-                 config: str | os.PathLike[str] = "", model: str = "", transforms: str | Transform | Sequence[str | Transform] = ()):
+                 config: str | os.PathLike[str] = "", model: str = "", transforms: str | Transform | Sequence[str | Transform] = (),
+                 drop: str | Sequence[str] = ()):
         self.path = os.fspath(path)
         # The core holds them weakly.
         self._transforms = [transforms] if isinstance(transforms, (str, Transform)) else list(transforms)
         for step in self._transforms:
             if not isinstance(step, (str, Transform)):
                 raise TypeError(f"transforms: {step!r} is neither a text nor a function declared with scalai.transform")
-        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, self._transforms)
+        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, self._transforms,
+                                           [drop] if isinstance(drop, str) else list(drop))
         self._tensors = {one["name"]: one for one in self._core.tensors}
 
     @property
     def info(self) -> dict[str, Any]:
-        """kind ("job", "arranged", "hf", "ranks", "plain"), layout, job, step (-1: it has none)."""
+        """kind ("job", "arranged", "hf", "ranks", "plain"), layout, job, step (-1: it has none), left_out (as `drop` says)."""
         return self._core.info
 
     @property

@@ -4,7 +4,8 @@ version: str
 
 class Checkpoint:
     @staticmethod
-    def open(path: str, names: str, layout: str, config: str, model: str, transforms: list[Any]) -> Checkpoint: ...
+    def open(path: str, names: str, layout: str, config: str, model: str, transforms: list[Any],
+             drop: list[str]) -> Checkpoint: ...
     @property
     def info(self) -> dict[str, Any]: ...
     @property

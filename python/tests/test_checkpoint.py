@@ -22,7 +22,7 @@ def path(tmp_path):
 
 def test_any_box_of_any_tensor(path):
     checkpoint = scalai.Checkpoint(path)
-    assert checkpoint.info == {"kind": "plain", "layout": "", "job": "", "step": -1}
+    assert checkpoint.info == {"kind": "plain", "layout": "", "job": "", "step": -1, "left_out": []}
     assert checkpoint.tensors["weight"] == {"name": "weight", "dtype": "F32", "shape": (6, 4), "kind": "param", "bytes": 96}
     assert struct.unpack("<24f", checkpoint.read("weight")) == tuple(WEIGHT)
     part = [WEIGHT[4 * row + column] for row in range(2, 5) for column in range(1, 3)]

@@ -78,6 +78,16 @@ def test_all_that_does_not_fit_is_named(stored, tmp_path):
     assert message.count("\n") == 3
 
 
+def test_what_no_rank_asks_for_is_named(tmp_path):
+    path = keep(tmp_path / "more.safetensors", {"weight": torch.ones(2), "extra": torch.ones(3)})
+    state = {"model": {"weight": torch.zeros(2)}}
+    with pytest.raises(scalai.InvalidError, match='"extra": no rank asks for it'):
+        scalai.dcp.load(state, path)
+    assert state["model"]["weight"].tolist() == [0, 0]
+    scalai.dcp.load(state, path, drop="ext*")
+    assert state["model"]["weight"].tolist() == [1, 1]
+
+
 def test_types_are_converted_on_request(tmp_path):
     path = keep(tmp_path / "half.safetensors", {"weight": torch.arange(6.).view(2, 3).bfloat16()})
     state = {"net": {"weight": torch.zeros(3, 2).t(), "note": "stays"}}

@@ -33,6 +33,16 @@ std::string_view name_of(CheckpointKind kind) {
   return "plain";
 }
 
+void add_drop(std::span<const std::string> words, OpenOptions& options) {
+  for (const std::string& word : words) {
+    if (word == "optimizer") {
+      options.drop_optimizer = true;
+    } else {
+      options.drop.push_back(word);
+    }
+  }
+}
+
 std::string Checkpoint::State::place(const SourcePiece& piece) const {
   return fmt::format("{}: tensor \"{}\"", opened.files[piece.file].source->name(), clipped(stored(piece).name, 120));
 }

@@ -10,7 +10,7 @@
 //   files ─► headers ─► arrangement (pieces of logical tensors) ─► index by logical tensor ─► read(tensor, box)
 //
 // Opening reads headers and is strict: missing, unexpected, misshaped or overlapping tensors are refused, all problems
-// at once. It reads state in one case only: a tensor that repeats another (the stored head of a tied model) must equal
+// at once. Trained tensors that nothing has a place for are left out only if the options name them. It reads state in one case only: a tensor that repeats another (the stored head of a tied model) must equal
 // it. Boxes in several files (norms on every tensor-parallel rank, both homes of a tied embedding) are replicas: one is
 // read, verify() compares them. Owns its open files. Immutable; any thread may call, several at once.
 
@@ -49,13 +49,21 @@ struct OpenOptions {
   std::string model;     // catalogue name, as an alternative
   std::string families;  // folder of families that add to or replace the built-in ones
   int64_t kv_heads = 0;  // heads of keys and values are replicated up to so many; 0: as they are
-  bool drop_optimizer =
-      false;  // where they are replicated: masters and moments, of which copies are no state, are left out
+  // The only trained tensors that may be left out. Names or patterns (name_patterns.h) of tensors as files have them, which
+  // nothing here has a place for; each must name one, unless drop_may_be_idle.
+  std::vector<std::string> drop;
+  bool drop_may_be_idle = false;
+  // Also an optimizer's state that has no place here; where heads are replicated masters and moments, of which copies are no
+  // state.
+  bool drop_optimizer = false;
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
   std::vector<transform::Step> transforms;           // applied in order while state is read; after `dtypes`
   std::shared_ptr<transform::Device> device;         // computes the steps' chunks; null: the host does
   SourceOpener opener;                               // opens the files; absent: local files
 };
+
+// Adds what a user names: "optimizer", or names and patterns of tensors.
+void add_drop(std::span<const std::string> words, OpenOptions& options);
 
 // What Megatron-Core keeps beside tensors: arguments, learning rates, scheduler; a file of torch.save that nobody here looks
 // into. Newer ones keep a list of one such dict as an object among the tensors, older ones the dict as common.pt.
@@ -83,6 +91,7 @@ struct CheckpointInfo {
   std::vector<std::string> others;
   std::string transforms;               // digest of the steps, and of other states that they read; empty: none
   std::set<std::string> stale_masters;  // of parameters that steps have given other values
+  std::set<std::string> dropped;        // names of tensors that were left out, for OpenOptions::drop names them
   std::vector<std::string> notes;       // what is odd and no error, for the one who reads
 };
 

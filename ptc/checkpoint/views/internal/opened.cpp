@@ -22,6 +22,7 @@
 #include "ptc/checkpoint/views/internal/converted.h"
 #include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/left_out.h"
 #include "ptc/checkpoint/views/internal/megatron_common.h"
 #include "ptc/checkpoint/views/internal/opened_arranged.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
@@ -145,17 +146,18 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   const auto& dtypes = folder.options().dtypes;
   const auto params = dtypes.find(model::StateKind::kParam);
   SCALAI_RETURN_IF_ERROR(scales->take(params == dtypes.end() ? tensor::DType::kBF16 : params->second, opened, found));
-  absl::StatusOr<FoundState> state = read_whole(naming, found);
+  absl::StatusOr<FoundState> state = read_whole(naming, found, WholeStates::kParams, folder.options().drop);
   if (!state.ok()) return error_at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
+  SCALAI_RETURN_IF_ERROR(leave_out(folder.options(), folder.path(), left_out_of(*state), opened));
   take_pieces(*std::move(state), opened);
   scales->apply(opened);
   return opened;
 }
 
-// Files of the ranks in the order of `names`, cut as the layout `from` says. ignored: as of take_pieces.
+// Files of the ranks in the order of `names`, cut as the layout `from` says. left: gets what is not taken, if it is not nullptr.
 absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from,
-                                std::vector<std::string>* ignored = nullptr) {
+                                LeftOut* left = nullptr) {
   const OpenOptions& options = folder.options();
   absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(from);
   if (!config.ok()) return error_at("--from", config.status());
@@ -186,14 +188,20 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   constexpr int64_t kUsual = 128;  // times tp: Megatron's, unless it is told otherwise
   if (rows > 0 && rows * config->tp > round_up(words, kUsual * config->tp))
     opened.info.notes.push_back(note_of_padding(rows * config->tp, words));
-  absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
+  absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound, options.drop);
   if (!state.ok()) {
     const std::string hint =
         etp_said ? fmt::format("\nhint: read as {}; if experts are cut otherwise, say another etp", opened.info.layout)
                  : "";
     return invalid(fmt::format("{}: {}{}", folder.path(), message_of(state.status()), hint));
   }
-  take_pieces(*std::move(state), opened, ignored);
+  LeftOut not_taken = left_out_of(*state);
+  take_pieces(*std::move(state), opened);
+  if (left != nullptr) {
+    *left = std::move(not_taken);
+  } else {
+    SCALAI_RETURN_IF_ERROR(leave_out(options, folder.path(), std::move(not_taken), opened));
+  }
   return opened;
 }
 
@@ -213,8 +221,8 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
 // Megatron's own files hold what its names are for, and the rest of the job: generators, arguments.
 absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& ranks) {
   const std::string& from = folder.options().from;
-  std::vector<std::string> ignored;
-  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &ignored));
+  LeftOut left;
+  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &left));
   opened.info.step = ranks.iteration;
   ProblemList others;
   for (const OpenedFile& file : opened.files) {
@@ -224,7 +232,7 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
   }
   SCALAI_RETURN_IF_ERROR(others.status());
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
-  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, ignored, opened));
+  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, std::move(left), opened));
   return opened;
 }
 
@@ -432,6 +440,7 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
   opened->info.local = !options.opener;
   opened->opener = options.opener;
   opened->info.transformer_engine = has_fused_names(*opened);
+  SCALAI_RETURN_IF_ERROR(check_drop(options, *opened));
   return opened;
 }
 

@@ -79,7 +79,7 @@ absl::Status open_all(const Folder& folder, const std::vector<std::string>& name
   return status.ok() || !only_missing ? status : missing(message_of(status));
 }
 
-void take_pieces(FoundState&& state, Opened& opened, std::vector<std::string>* ignored) {
+void take_pieces(FoundState&& state, Opened& opened) {
   for (size_t f = 0; f < state.files.size(); ++f) {
     std::map<std::string, std::vector<PlacedPiece>*> by_name;
     for (OpenedTensor& tensor : opened.files[f].tensors) {
@@ -89,21 +89,6 @@ void take_pieces(FoundState&& state, Opened& opened, std::vector<std::string>* i
     for (ArrangedTensor& tensor : state.files[f].tensors) *by_name.at(tensor.name) = std::move(tensor.pieces);
   }
   opened.states = std::move(state.states);
-  if (ignored != nullptr)
-    *ignored = std::move(state.ignored);
-  else
-    note_ignored(state.ignored, opened);
-}
-
-void note_ignored(const std::vector<std::string>& ignored, Opened& opened) {
-  if (ignored.empty()) return;
-  constexpr size_t kMost = 3;
-  std::string some;
-  for (size_t i = 0; i < std::min(kMost, ignored.size()); ++i)
-    some += fmt::format("{}{}", i > 0 ? ", " : "", clipped(ignored[i], 120));
-  opened.info.notes.push_back(
-      fmt::format("left out, for it is no state of the model: {}{}", some,
-                  ignored.size() > kMost ? fmt::format(" and {} more", ignored.size() - kMost) : ""));
 }
 
 int64_t vocabulary_rows(const std::vector<FoundFile>& files) {
