@@ -82,7 +82,7 @@ Note ConfigChecker::model_note(const std::string& fact) const {
 }
 
 bool heads_fit(const model::Model& model, int tp) {
-  if (model.heads % tp != 0) return false;
+  if (model.heads % tp != 0 || model.kv_heads < 1) return false;
   return model.kv_heads >= tp ? model.kv_heads % tp == 0 : tp % model.kv_heads == 0;
 }
 

@@ -113,6 +113,7 @@ class ConfigSizes {
 
   void read(const internal::LayerSetRule& rule, int64_t layers) {
     std::vector<int>& set = sizes.layer_sets[rule.name];
+    if (layers > kMostLayers) return problem(rule.name, fmt::format("{} layers are more than {}", layers, kMostLayers));
     const auto only = find(rule.only);
     if (only != root_.end()) {
       const std::vector<bool> named = layers_of(only.key(), *only, layers);
