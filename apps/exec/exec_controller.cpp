@@ -96,6 +96,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .states = by_index(scenario, options.how.states),
                            .programs = programs_of(scenario, options),
                            .late_checkpoints = options.how.launched,
+                           .last_checkpoint = options.how.last_checkpoint,
                            .standby = options.how.standby,
                            .datasets = by_index(scenario, options.how.datasets),
                            .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
@@ -296,6 +297,8 @@ std::vector<OptionSpec> controller_option_specs() {
       flag_option("standby",
                   "Keep a process of the training program ready on every device of the cluster, so that a job that "
                   "grows need not wait for its imports."),
+      flag_option("no-last-checkpoint",
+                  "With real training: write no checkpoint of a job's last step when the run ends."),
       seconds_option("orphan-timeout", "TIME", "How long workers started here keep their state without a controller.",
                      "60s"),
       flag_option("no-workers", "Start no workers; wait until they join."),
@@ -321,7 +324,8 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
                               .certificate_file = absolute_option(arguments, "certificate"),
                               .key_file = absolute_option(arguments, "key"),
                               .train_folder = absolute_path("."),
-                              .standby = arguments.flag("standby")},
+                              .standby = arguments.flag("standby"),
+                              .last_checkpoint = !arguments.flag("no-last-checkpoint")},
                       .listen = arguments.text("listen")};
   if (request.listen.empty()) request.listen = launcher.empty() ? "127.0.0.1:0" : "0.0.0.0:0";
   if (request.run.out.empty()) return invalid("--out=DIR is needed: checkpoints and worker logs go there");

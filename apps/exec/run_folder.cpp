@@ -70,6 +70,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"launched", how.launched},
                                {"synced", how.synced},
                                {"standby", how.standby},
+                               {"last_checkpoint", how.last_checkpoint},
                                {"train_folder", how.train_folder},
                                {"mounts", how.mounts}};
   // First, since it says whose the folder is.
@@ -114,6 +115,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .launched = json.value("launched", false),
                   .synced = json.value("synced", false),
                   .standby = json.value("standby", false),
+                  .last_checkpoint = json.value("last_checkpoint", true),
                   .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));

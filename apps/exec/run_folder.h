@@ -33,6 +33,7 @@ struct HowRun {
   bool launched = false;                        // by `scalai launch`: its scenario says nothing of time
   bool synced = false;                          // receivers of another run's weights, which nothing continues
   bool standby = false;                         // a process of a training program waits on every device
+  bool last_checkpoint = true;                  // of real training: of its last step
   std::map<std::string, std::string> mounts;    // by job: mount of `scalai fs` whose dataset/current follows the job
 };
 

@@ -83,9 +83,12 @@ std::vector<LossSummary> losses_without_change(const Summary& summary) {
   return losses;
 }
 
-std::string redundancy_lines(const Summary& summary) {
+std::string copy_lines(const Summary& summary) {
   std::string text;
   for (const JobSummary& job : summary.jobs) {
+    if (job.checkpoints_left_out)
+      text += fmt::format("{}: {} left out, because the one before was still being written\n",
+                          clipped(job.name, kNameColumns), counted(*job.checkpoints_left_out, "checkpoint"));
     if (!job.redundancy) continue;
     const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
     text += fmt::format("{}: redundant copies made {}", clipped(job.name, kNameColumns),
@@ -94,6 +97,9 @@ std::string redundancy_lines(const Summary& summary) {
       text += *survives == 0 ? "; they survive the loss of no host"
                              : fmt::format("; they survive the loss of any {}", counted(*survives, "host"));
     }
+    if (job.redundancy->left_out)
+      text += fmt::format("; left out {}, because those before were still being made",
+                          counted(*job.redundancy->left_out, "time"));
     text += "\n";
   }
   return text;

@@ -177,6 +177,8 @@ ScheduleSummary summarize(const control::ScheduleRecord& record, const control::
   return result;
 }
 
+std::optional<int64_t> if_any(int64_t count) { return count > 0 ? std::optional(count) : std::nullopt; }
+
 JobSummary summarize(const control::RunReport& report, const std::vector<Basis>& basis, int job,
                      const control::JobRecord& record, const scenario::JobSpec& spec) {
   JobSummary result;
@@ -196,7 +198,8 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
   if (record.redundancy) {
     result.redundancy = {.copies = record.redundancy->copies,
                          .made = record.redundancy->made,
-                         .survives_host_losses = record.redundancy->survives_host_losses};
+                         .survives_host_losses = record.redundancy->survives_host_losses,
+                         .left_out = if_any(record.redundancy->left_out)};
   }
   result.name = record.name;
   result.state = record.state;
@@ -208,6 +211,7 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
   result.downtime_s = record.downtime_s;
   result.downtime = summarize(record.downtime);
   result.lost_steps = record.lost_steps;
+  result.checkpoints_left_out = if_any(record.checkpoints_left_out);
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
   result.cost_usd = record.cost_usd;

@@ -113,6 +113,7 @@ void fields(Io& io, RedundancySummary& redundancy) {
   io("copies", redundancy.copies);
   io("made", redundancy.made);
   io("survives_host_losses", redundancy.survives_host_losses);
+  io.optional("left_out", redundancy.left_out);
 }
 
 template <class Io>
@@ -207,6 +208,7 @@ void fields(Io& io, JobSummary& job) {
   io.optional("downtime", job.downtime);
   io.optional("interval", job.interval);
   io("lost_steps", job.lost_steps);
+  io.optional("checkpoints_left_out", job.checkpoints_left_out);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
   io.optional("cost_usd", job.cost_usd);
