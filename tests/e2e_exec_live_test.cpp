@@ -101,7 +101,7 @@ TEST_F(ExecLive, ALauncherStartsTheWorkers) {
   expect_replayable();
   const Outcome none = exec(replicated_scenario(), "--launcher=false --scale-model=1/16");
   EXPECT_EQ(none.code, 5) << none.err;
-  EXPECT_THAT(none.err, HasSubstr("ends before it has joined: exit code 1, see"));
+  EXPECT_THAT(none.err, HasSubstr("ends before it has joined: exit code 1; "));
   EXPECT_THAT(scalai("exec x.textproto --out=y --launcher=srun --no-workers").err, HasSubstr("exclude each other"));
 }
 

@@ -24,7 +24,8 @@ Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptio
       controller_(controller),
       options_(std::move(options)),
       peers_(cluster.hosts.size()),
-      sessions_(cluster.hosts.size()) {}
+      sessions_(cluster.hosts.size()),
+      pids_(cluster.hosts.size()) {}
 
 absl::Status Crew::start() {
   std::set<HostId> hosts;
@@ -136,6 +137,15 @@ absl::Status Crew::kill(HostId host) {
   return absl::OkStatus();
 }
 
+std::string Crew::why_lost(const WorkerLost& lost) const {
+  if (lost.clean) return lost.reason;
+  const std::string why = options_.why_lost ? options_.why_lost(HostId(lost.host)) : "";
+  if (!why.empty()) return fmt::format("{}: {}", lost.reason, why);
+  const std::string machine = peer_of(HostId(lost.host)).host_name();
+  return fmt::format("{}: process {} on {}, where its end and its log are known", lost.reason,
+                     pids_[static_cast<size_t>(lost.host)], machine);
+}
+
 bool Crew::is_ours(const WorkerLost& lost) const { return lost.session == sessions_[static_cast<size_t>(lost.host)]; }
 
 absl::Status Crew::refresh(HostId host) {
@@ -150,7 +160,9 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
   body.mutable_setup()->set_force_network(options_.force_network);
   const std::vector<WorkerJoined> workers = controller_.workers();
   for (const WorkerJoined& worker : workers) {
-    if (hosts.contains(HostId(worker.host))) sessions_[static_cast<size_t>(worker.host)] = worker.session;
+    if (!hosts.contains(HostId(worker.host))) continue;
+    sessions_[static_cast<size_t>(worker.host)] = worker.session;
+    pids_[static_cast<size_t>(worker.host)] = worker.hello.pid;
   }
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   size_t i = 0;

@@ -8,6 +8,7 @@
 namespace scalai::executor {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using testing::Fleet;
 using ::testing::HasSubstr;
@@ -159,6 +160,18 @@ TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
     if (lost != nullptr && lost->host == 1) left = lost->clean;
   }
   EXPECT_TRUE(left);
+}
+
+TEST_F(CrewTest, SaysWhatIsKnownOfALoss) {
+  Fleet fleet({.hosts = 4});
+  CrewOptions options = fleet.crew_options();
+  options.why_lost = [](HostId host) { return host == HostId(1) ? std::string("exit code 3") : ""; };
+  Crew crew(cluster_, fleet.controller(), options);
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_EQ(crew.why_lost({.host = 1, .reason = "connection closed"}), "connection closed: exit code 3");
+  EXPECT_EQ(crew.why_lost({.host = 1, .reason = "it left: for good", .clean = true}), "it left: for good");
+  EXPECT_THAT(crew.why_lost({.host = 2, .reason = "connection closed"}),
+              ContainsRegex("^connection closed: process [0-9]+ on .*, where its end and its log are known$"));
 }
 
 TEST_F(CrewTest, AnErrorOfAWorkerComesBack) {

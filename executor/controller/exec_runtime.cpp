@@ -1,5 +1,7 @@
 #include "executor/controller/exec_runtime.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -250,7 +252,9 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
 
 absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
-  if (!fresh.empty()) unreported_.push_back(fresh);
+  if (!fresh.empty())
+    unreported_.push_back(
+        {fresh, fmt::format("its training process left no whole state of step {}", interruption.step)});
   if (!fresh.empty()) say("scalai exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
   mark_gone(fresh);
   std::map<HostId, std::vector<DeviceId>> by_host;

@@ -11,6 +11,7 @@
 #include "executor/worker/places.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
@@ -209,7 +210,7 @@ void Sync::hear(double timeout_s) {
     const auto* lost = std::get_if<WorkerLost>(&*event);
     if (lost == nullptr || !crew_.is_ours(*lost)) continue;
     const HostId host(lost->host);
-    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, lost->reason);
+    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, printable_text(crew_.why_lost(*lost)));
     crew_.lost(host);
     holders_.erase(host);
   }

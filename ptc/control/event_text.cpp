@@ -21,13 +21,16 @@ namespace {
 
 const std::vector<std::string>& event_columns() {
   static const std::vector<std::string> columns = {
-      "at_s",     "event",       "job",       "step",      "round",   "tag",       "timer",     "gpus",
-      "devices",  "failed_at_s", "detect_s",  "stop_s",    "plan_s",  "restart_s", "prepare_s", "transfer_s",
-      "verify_s", "resume_s",    "aborted_s", "from_step", "samples", "sums",      "bytes",     "decision"};
+      "at_s",        "event",     "job",     "step",   "round",     "tag",       "timer",      "gpus",     "devices",
+      "failed_at_s", "detect_s",  "stop_s",  "plan_s", "restart_s", "prepare_s", "transfer_s", "verify_s", "resume_s",
+      "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "cause"};
   return columns;
 }
-// Logs from before jobs had datasets, and from before there were policies, end with these columns.
-constexpr std::array<std::string_view, 2> kLastOldColumns = {"aborted_s", "bytes"};
+// Logs from before jobs had datasets, from before there were policies, and those without a loss of a known cause end with
+// these columns.
+constexpr std::array<std::string_view, 3> kLastOldColumns = {"aborted_s", "bytes", "decision"};
+
+constexpr size_t kCauseColumns = 500;
 
 // In the order of EventBody.
 constexpr std::array kEventNames = {
@@ -63,6 +66,7 @@ void fields(Row&& row, E& event) {
     row("bytes", event.bytes);
   }
   if constexpr (std::is_same_v<Body, PolicyDecided>) row("decision", event.decision);
+  if constexpr (std::is_same_v<Body, DevicesLost>) row("cause", event.cause);
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
     row("detect_s", event.phases.detect);
     row("stop_s", event.phases.stop);
@@ -236,10 +240,26 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
+// The last column is there only where some cause is known: a simulated run has none.
 std::string events_csv(const std::vector<Event>& events) {
-  Table table(event_columns());
-  for (const Event& event : events) table.row(cells_of(event));
+  const bool any_cause = std::any_of(events.begin(), events.end(), [](const Event& event) {
+    const auto* lost = std::get_if<DevicesLost>(&event.body);
+    return lost != nullptr && !lost->cause.empty();
+  });
+  const auto shown = [&](std::vector<std::string> cells) {
+    if (!any_cause) cells.pop_back();
+    return cells;
+  };
+  Table table(shown(event_columns()));
+  for (const Event& event : events) table.row(shown(cells_of(event)));
   return table.csv();
+}
+
+std::string as_cell(std::string_view text) {
+  std::string cell = clipped(text, kCauseColumns);
+  std::replace(cell.begin(), cell.end(), ',', ';');
+  std::replace(cell.begin(), cell.end(), '"', '\'');
+  return cell;
 }
 
 std::string event_line(const Event& event) { return fmt::format("{}", fmt::join(cells_of(event), ",")); }
@@ -259,7 +279,8 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
                        [&](std::string_view last) { return columns == column_of(last) + 1; });
   };
   std::vector<std::string> header = lines.empty() ? std::vector<std::string>() : split(lines[0], ',');
-  if (old(header.size()))
+  const size_t columns = header.size();
+  if (old(columns))
     header.insert(header.end(), event_columns().begin() + static_cast<ptrdiff_t>(header.size()), event_columns().end());
   if (header != event_columns()) {
     return invalid("events.csv does not start with the columns of this version's log of events");
@@ -267,11 +288,12 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
   std::vector<Event> events;
   for (size_t i = 1; i < lines.size(); ++i) {
     std::vector<std::string> cells = split(lines[i], ',');
-    if (old(cells.size())) cells.resize(event_columns().size());
-    if (cells.size() != event_columns().size()) {
-      return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
-                                 event_columns().size()));
+    // A journal goes on with the columns of this version where an earlier one had begun it.
+    if (cells.size() != columns && !(cells.size() < columns && old(cells.size()))) {
+      return invalid(
+          fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(), columns));
     }
+    cells.resize(event_columns().size());
     SCALAI_ASSIGN_OR_RETURN(Event event, RowReader(i + 1, std::move(cells)).event());
     events.push_back(std::move(event));
   }

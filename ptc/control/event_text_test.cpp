@@ -15,6 +15,7 @@ namespace scalai::control {
 namespace event_text_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EventText : public ::testing::Test {
  protected:
@@ -60,6 +61,13 @@ SamplesRead random_reading(Random& random) {
   return read;
 }
 
+// Any bytes, or nothing.
+std::string random_cause(Random& random) {
+  std::string text(static_cast<size_t>(random.below(2) * random.below(40)), ' ');
+  for (char& c : text) c = static_cast<char>(random.below(256));
+  return as_cell(text);
+}
+
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
@@ -70,7 +78,7 @@ EventBody random_body(Random& random) {
     case 3: return ExecutionDone{small(), random_phases(random)};
     case 4: return BackgroundDone{small(), any()};
     case 5: return TimerFired{any()};
-    case 6: return DevicesLost{random_devices(random), random_double(random)};
+    case 6: return DevicesLost{random_devices(random), random_double(random), random_cause(random)};
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
     case 10: return CopyLost{small(), any()};
@@ -99,7 +107,7 @@ struct SameBody {
   bool operator()(const CopyLost& a, const CopyLost& b) const { return a.job == b.job && a.tag == b.tag; }
   bool operator()(const TimerFired& a, const TimerFired& b) const { return a.timer == b.timer; }
   bool operator()(const DevicesLost& a, const DevicesLost& b) const {
-    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s);
+    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s) && a.cause == b.cause;
   }
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
@@ -173,6 +181,17 @@ TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   refused(sum, sum.substr(1));
   refused(sum, "g" + sum.substr(1));
   refused("3 3", "3 x");
+}
+
+// So that the log of a simulated run is what it was before causes were known.
+TEST_F(EventText, TheColumnOfCausesIsThereWhereOneIsKnown) {
+  EXPECT_THAT(events_csv(events_), Not(HasSubstr("cause")));
+  events_.push_back({9, DevicesLost{{DeviceId(1)}, 8, as_cell("the worker of h1: killed, \"by\" a\nsignal")}});
+  const std::string csv = events_csv(events_);
+  EXPECT_THAT(csv, HasSubstr(",decision,cause\n"));
+  EXPECT_THAT(csv, HasSubstr(",the worker of h1: killed; 'by' a?signal\n"));
+  EXPECT_EQ(events_csv(parse_events(csv).value()), csv);
+  EXPECT_EQ(parse_event_lines({event_line(events_.front())})->size(), 1U) << "a line of a journal has all columns";
 }
 
 // Logs from before jobs had datasets, and from before there were policies.

@@ -47,6 +47,7 @@ struct TimerFired {
 struct DevicesLost {
   std::vector<DeviceId> devices;
   double failed_at_s = 0;
+  std::string cause = {};  // in words (as_cell), for people only; empty: not known, as of every simulated loss
 };
 struct UserResize {
   int job = 0;

@@ -120,6 +120,7 @@ struct LossRecord {
   double at_s = 0, noticed_s = 0;
   std::vector<DeviceId> devices;
   std::vector<LossEffect> effects;  // none: no job used them
+  std::string cause = {};           // in words; empty: not known
 };
 
 // An event of the scenario that happened.

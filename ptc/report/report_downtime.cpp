@@ -1,6 +1,7 @@
 // The downtime of jobs by cause, and the losses of devices that nothing followed.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -81,6 +82,16 @@ std::vector<LossSummary> losses_without_change(const Summary& summary) {
                        [](const LossEffectSummary& effect) { return effect.reconfiguration.has_value(); });
   });
   return losses;
+}
+
+std::string cause_lines(const Summary& summary, const Screen& screen) {
+  std::string text;
+  for (const LossSummary& loss : summary.losses.value_or(std::vector<LossSummary>{})) {
+    if (!loss.cause) continue;
+    const std::string line = fmt::format("{}: lost {}: {}", moment(loss.noticed_s), loss.devices, *loss.cause);
+    text += fmt::format("{}\n", fmt::join(wrapped(line, screen.columns), "\n"));
+  }
+  return text;
 }
 
 std::string copy_lines(const Summary& summary) {

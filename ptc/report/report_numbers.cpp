@@ -152,7 +152,9 @@ LossSummary summarize(const control::RunReport& report, const control::LossRecor
                      .noticed_s = record.noticed_s,
                      .devices = control::device_list(record.devices),
                      .gpus = static_cast<int64_t>(record.devices.size()),
-                     .effects = {}};
+                     .effects = {},
+                     .cause = {}};
+  if (!record.cause.empty()) result.cause = record.cause;
   for (const control::LossEffect& effect : record.effects) {
     result.effects.push_back({.job = report.jobs.at(static_cast<size_t>(effect.job)).name,
                               .outcome = effect.outcome,

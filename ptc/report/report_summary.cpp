@@ -193,6 +193,7 @@ void fields(Io& io, LossSummary& loss) {
   io("devices", loss.devices);
   io("gpus", loss.gpus);
   io("effects", loss.effects);
+  io.optional("cause", loss.cause);
 }
 
 template <class Io>

@@ -204,7 +204,7 @@ class ExecRuntime::Impl {
   Verdict compare(const Agenda::Happening& happening, const control::Event& event);
   // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
   absl::StatusOr<std::optional<Agenda::Happening>> await_next();
-  void worker_lost(HostId host, const std::string& reason);
+  void worker_lost(HostId host, const std::string& why);
   bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
   // A device of the plan that has died since: the control loop gives the plan up when it hears of that.
   bool needs_dead(int job_index);
@@ -230,8 +230,12 @@ class ExecRuntime::Impl {
   std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
   std::vector<JobState> jobs_;
   std::deque<control::Event> ready_;
-  int64_t losses_ = 0;                             // workers lost so far
-  std::vector<std::vector<DeviceId>> unreported_;  // lost, and the control loop has not been told
+  int64_t losses_ = 0;  // workers lost so far
+  struct Loss {
+    std::vector<DeviceId> devices;
+    std::string cause;
+  };
+  std::vector<Loss> unreported_;  // the control loop has not been told
   bool reporting_ = false;
   absl::Status trouble_;  // that came up where nobody could be told
   // Going on after an earlier controller:

@@ -124,6 +124,7 @@ struct LossSummary {
   std::string devices;
   int64_t gpus = 0;
   std::vector<LossEffectSummary> effects;
+  std::optional<std::string> cause;  // in words; the key is there only where it is known
 };
 
 struct JobSummary {
@@ -187,6 +188,7 @@ struct DowntimePart {
 std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
+std::string cause_lines(const Summary& summary, const Screen& screen);  // of losses whose cause is known
 std::string copy_lines(const Summary& summary);  // checkpoints that were left out, and redundant copies, by job
 // What a loss led to: "no job used them", "gpt waits".
 std::string consequence_of(const LossSummary& loss);
