@@ -7,6 +7,7 @@
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/common/output.h"
+#include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -73,7 +74,7 @@ void show_json(const Checkpoint& checkpoint) {
                                {"kind", model::name_of(state.kind)},
                                {"bytes", bytes_of(state)}});
   }
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json_text(json, {.indent = 2}));
 }
 
 void show_table(const Checkpoint& checkpoint) {
@@ -124,13 +125,13 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
     summed = summed && !file.checksum.empty();
   }
   if (format == "json") {
-    print("{}\n", ordered_json({{"path", checkpoint.info().path},
-                                {"valid", true},
-                                {"files", checkpoint.files().size()},
-                                {"bytes", bytes},
-                                {"checksums", summed},
-                                {"notes", checkpoint.info().notes}})
-                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(ordered_json({{"path", checkpoint.info().path},
+                                          {"valid", true},
+                                          {"files", checkpoint.files().size()},
+                                          {"bytes", bytes},
+                                          {"checksums", summed},
+                                          {"notes", checkpoint.info().notes}}),
+                            {.indent = 2}));
     return 0;
   }
   print("{}: valid: {}, {}; {}\n", checkpoint.info().path, counted(std::ssize(checkpoint.files()), "file"),

@@ -15,6 +15,7 @@
 #include "apps/checkpoint/step_device_option.h"
 #include "apps/common/output.h"
 #include "apps/common/transform_option.h"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/screen.h"
@@ -163,7 +164,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
                               {"smallest_run_bytes", file.smallest_run},
                               {"padding_bytes", file.padding_bytes}});
     }
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
   Table table({"file", "bytes>", "from files>", "runs>", "smallest run>", "padding>"});
@@ -189,7 +190,7 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     json["verified"] = options.verify;
     json["was_complete"] = result.was_complete;
     json["notes"] = notes_of(view, options);
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
   if (result.was_complete) {

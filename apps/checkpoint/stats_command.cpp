@@ -16,6 +16,7 @@
 #include "apps/common/output.h"
 #include "apps/common/run_place.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -216,7 +217,7 @@ void print_json(const Looked& looked) {
     if (stats.change) one["change"] = json_of(*stats.change);
     json["tensors"].push_back(std::move(one));
   }
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json_text(json, {.indent = 2}));
 }
 
 // What --require-finite misses.

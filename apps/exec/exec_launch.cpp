@@ -38,12 +38,11 @@ std::optional<int> from_slurm(const char* variable) {
 absl::Status describe(const std::string& command, const std::string& folder,
                       const std::vector<LaunchedLayout>& layouts) {
   const std::string log = folder + "/log";
-  SCALAI_ASSIGN_OR_RETURN(
-      ex::Process process,
-      ex::Process::start({.binary = "/bin/sh",
-                          .arguments = {"sh", "-c", "exec " + command},
-                          .environment = {{"SCALAI_DESCRIBE", description_request(folder, layouts)}},
-                          .log_file = log}));
+  SCALAI_ASSIGN_OR_RETURN(const std::string request, description_request(folder, layouts));
+  SCALAI_ASSIGN_OR_RETURN(ex::Process process, ex::Process::start({.binary = "/bin/sh",
+                                                                   .arguments = {"sh", "-c", "exec " + command},
+                                                                   .environment = {{"SCALAI_DESCRIBE", request}},
+                                                                   .log_file = log}));
   const std::optional<ex::ProcessEnd> end = process.wait(std::numeric_limits<double>::infinity());
   std::error_code ignored;
   if (end && end->ok() && std::filesystem::exists(folder + "/job.json", ignored)) return absl::OkStatus();

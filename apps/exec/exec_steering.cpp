@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
@@ -100,7 +101,9 @@ std::string Steering::status() const {
                     {"gpus", job.gpus},
                     {"reconfigurations", job.reconfigurations}});
   }
-  return nlohmann::json{{"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}}.dump(2);
+  return json_text(
+      nlohmann::json{{"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}},
+      {.indent = 2});
 }
 
 absl::StatusOr<int> Steering::job_of(const ex::CtlRequest& request) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "executor/rpc/token.h"
@@ -19,6 +20,32 @@ namespace ex = scalai::executor;
 namespace {
 
 constexpr std::array<const char*, 3> kOfARun = {"checkpoints", "workers", "journal.db"};
+
+using Texts = std::map<std::string, std::string>;
+
+// Paths and commands may have any bytes, and the next controller needs them as they are.
+nlohmann::json json_of(const Texts& by_job) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [job, text] : by_job) json[job] = json_of_bytes(text);
+  return json;
+}
+
+// What json_of_bytes() wrote. Throws the library's exception, as its own readers do.
+std::string text_of(const nlohmann::json& json) {
+  const std::optional<std::string> bytes = bytes_of_json(json);
+  return bytes ? *bytes : json.get<std::string>();
+}
+
+std::string text_at(const nlohmann::json& json, const char* key) {
+  return json.contains(key) ? text_of(json.at(key)) : std::string();
+}
+
+Texts texts_at(const nlohmann::json& json, const char* key) {
+  Texts texts;
+  if (!json.contains(key)) return texts;
+  for (const auto& [job, text] : json.at(key).get<std::map<std::string, nlohmann::json>>()) texts[job] = text_of(text);
+  return texts;
+}
 
 }  // namespace
 
@@ -49,31 +76,31 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
 
 absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::RunFacts& facts, const HowRun& how,
                                              const std::string& token, const std::string& address) const {
-  const nlohmann::json json = {{"policy_folder", how.policy_folder},
+  const nlohmann::json json = {{"policy_folder", json_of_bytes(how.policy_folder)},
                                {"local_workers", how.local_workers},
-                               {"launcher", how.launcher},
+                               {"launcher", json_of_bytes(how.launcher)},
                                {"transport", how.state.transport},
                                {"backend", how.state.backend},
                                {"devices_per_gpu", how.state.devices_per_gpu},
-                               {"nccl", how.state.nccl},
+                               {"nccl", json_of_bytes(how.state.nccl)},
                                {"memory_cap", how.state.memory_cap},
                                {"host_overflow", how.state.host_overflow},
                                {"huge_pages", how.state.huge_pages},
                                {"verify", how.verify},
                                {"time_scale", how.time_scale},
-                               {"certificate", how.certificate_file},
-                               {"key", how.key_file},
+                               {"certificate", json_of_bytes(how.certificate_file)},
+                               {"key", json_of_bytes(how.key_file)},
                                {"orphan_timeout_s", how.orphan_timeout_s},
-                               {"states", how.states},
-                               {"datasets", how.datasets},
-                               {"trainers", how.trainers},
+                               {"states", json_of(how.states)},
+                               {"datasets", json_of(how.datasets)},
+                               {"trainers", json_of(how.trainers)},
                                {"launched", how.launched},
                                {"synced", how.synced},
                                {"standby", how.standby},
-                               {"train_folder", how.train_folder},
-                               {"mounts", how.mounts}};
+                               {"train_folder", json_of_bytes(how.train_folder)},
+                               {"mounts", json_of(how.mounts)}};
   // First, since it says whose the folder is.
-  SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
+  SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json_text(json, {.indent = 2}) + "\n"));
   std::error_code ignored;
   std::filesystem::remove(file("summary.json"), ignored);
   for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
@@ -91,30 +118,29 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     // A run begun before there were GPUs says only whether it used the network.
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
     const StateOptions plain;
-    const std::map<std::string, std::string> plain_paths;
-    return HowRun{.policy_folder = json.value("policy_folder", std::string()),
+    return HowRun{.policy_folder = text_at(json, "policy_folder"),
                   .local_workers = json.at("local_workers"),
-                  .launcher = json.value("launcher", std::string()),
+                  .launcher = text_at(json, "launcher"),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),
                             .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),
-                            .nccl = json.value("nccl", plain.nccl),
+                            .nccl = text_at(json, "nccl"),
                             .memory_cap = json.value("memory_cap", plain.memory_cap),
                             .host_overflow = json.value("host_overflow", plain.host_overflow),
                             .huge_pages = json.value("huge_pages", plain.huge_pages)},
                   .verify = json.at("verify"),
                   .time_scale = json.at("time_scale"),
                   .orphan_timeout_s = json.at("orphan_timeout_s"),
-                  .certificate_file = json.at("certificate"),
-                  .key_file = json.at("key"),
-                  .states = json.at("states"),
-                  .datasets = json.value("datasets", plain_paths),
-                  .trainers = json.value("trainers", plain_paths),
-                  .train_folder = json.value("train_folder", std::string()),
+                  .certificate_file = text_of(json.at("certificate")),
+                  .key_file = text_of(json.at("key")),
+                  .states = texts_at(json, "states"),
+                  .datasets = texts_at(json, "datasets"),
+                  .trainers = texts_at(json, "trainers"),
+                  .train_folder = text_at(json, "train_folder"),
                   .launched = json.value("launched", false),
                   .synced = json.value("synced", false),
                   .standby = json.value("standby", false),
-                  .mounts = json.value("mounts", plain_paths)};
+                  .mounts = texts_at(json, "mounts")};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
   }

@@ -89,6 +89,34 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_TRUE(absl::IsInvalidArgument(folder.how().status())) << folder.how().status();
 }
 
+// A resumed run opens these files and starts this program: no byte of them may change.
+TEST_F(RunFolderTest, NamesOfAnyBytesReadBack) {
+  const std::string latin = "/caf\xE9/\xFF";
+  const HowRun how{.policy_folder = latin,
+                   .launcher = "run " + latin,
+                   .certificate_file = latin,
+                   .key_file = latin,
+                   .states = {{"a", latin}, {"b", "/caf\xC3\xA9"}},
+                   .datasets = {{"a", latin}},
+                   .trainers = {{"a", "python " + latin}},
+                   .train_folder = latin,
+                   .mounts = {{"a", latin}}};
+  const RunFolder folder(path_ + latin);
+  const auto journal = begin(folder, {}, how);
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  const auto read = folder.how();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->policy_folder, latin);
+  EXPECT_EQ(read->launcher, how.launcher);
+  EXPECT_EQ(read->certificate_file, latin);
+  EXPECT_EQ(read->key_file, latin);
+  EXPECT_EQ(read->states, how.states);
+  EXPECT_EQ(read->datasets, how.datasets);
+  EXPECT_EQ(read->trainers, how.trainers);
+  EXPECT_EQ(read->train_folder, latin);
+  EXPECT_EQ(read->mounts, how.mounts);
+}
+
 TEST_F(RunFolderTest, ARunOfAnOlderVersionReadsBack) {
   for (const bool network : {false, true}) {
     const std::string json =

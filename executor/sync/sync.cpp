@@ -9,6 +9,7 @@
 
 #include "executor/controller/shown_state.h"
 #include "executor/worker/places.h"
+#include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
@@ -264,7 +265,8 @@ std::string Sync::status() const {
                     {"gpus", held_.collection->ranks()},
                     {"reconfigurations", held_.collection->epoch}});
   }
-  return nlohmann::json{{"scenario", options_.place}, {"strategy", "sync"}, {"at_s", 0}, {"jobs", jobs}}.dump(2);
+  return json_text(nlohmann::json{{"scenario", options_.place}, {"strategy", "sync"}, {"at_s", 0}, {"jobs", jobs}},
+                   {.indent = 2});
 }
 
 }  // namespace scalai::executor

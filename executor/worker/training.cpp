@@ -78,7 +78,7 @@ absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
   const DeviceId first = side.device_of_rank.front();
   SCALAI_RETURN_IF_ERROR(trainers_->start({first}));
   const std::vector<Trainers::Answer> answers =
-      trainers_->tell({{first, json{{"do", "meet"}, {"world", side.device_of_rank.size()}}.dump()}});
+      trainers_->tell({{first, json_text(json{{"do", "meet"}, {"world", side.device_of_rank.size()}})}});
   const Trainers::Answer& answer = answers.front();
   if (!answer.ended.empty()) return Meeting{0, answer.ended};
   const json said = said_of(answer), port = said.value("port", json());
@@ -117,7 +117,8 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) slowest_first.push_back({axis->name, axis->size});
   const auto [path, offset] = trainers_->place_of_word(device);
   const std::vector<DeviceId> own = places_.devices();
-  given.order = json{{"do", "layout"},
+  given.order =
+      json_text(json{{"do", "layout"},
                      {"version", layout.key.version.wire()},
                      {"step", layout.step},
                      {"fresh", layout.fresh},
@@ -127,8 +128,7 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
                      {"address", layout.address},
                      {"word", {path, offset}},
                      {"memory", given.by_parts ? json() : json(fmt::format("/proc/{}/fd/{}", memory.pid, memory.fd))},
-                     {"tensors", std::move(tensors)}}
-                    .dump();
+                     {"tensors", std::move(tensors)}});
   return given;
 }
 
@@ -201,7 +201,7 @@ absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::ve
         what["gpu"] = places_.gpu_of(all[i].device);
         SCALAI_ASSIGN_OR_RETURN(what["range"], left[i].range());
       }
-      order.what = what.dump();
+      order.what = json_text(what);
       orders.push_back(std::move(order));
     }
     if (orders.empty()) break;
@@ -256,7 +256,7 @@ std::vector<TrainerState> Training::train(int64_t step, const std::function<void
   if (before_change) train["ask"] = true;
   std::vector<Trainers::Order> orders;
   for (const DeviceId device : devices_) {
-    if (trainers_->running(device)) orders.push_back({device, train.dump()});
+    if (trainers_->running(device)) orders.push_back({device, json_text(train)});
   }
   std::vector<Trainers::Answer> answers = trainers_->tell(std::move(orders));
   if (!before_change) return states(answers);
@@ -267,7 +267,7 @@ std::vector<TrainerState> Training::train(int64_t step, const std::function<void
   };
   orders.clear();
   for (const Trainers::Answer& answer : answers) {
-    if (waits(answer)) orders.push_back({answer.device, json{{"do", "rewrite"}}.dump()});
+    if (waits(answer)) orders.push_back({answer.device, json_text(json{{"do", "rewrite"}})});
   }
   std::erase_if(answers, waits);
   if (!orders.empty()) {

@@ -351,7 +351,7 @@ class Reader {
   absl::Status& status_;
 };
 
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string text_of(const Json& json) { return json_text(json, {.indent = 2}) + "\n"; }
 
 // --- expectations ----------------------------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ bool equal(const Json& json, double wanted) {
 
 // What is wrong about the value; "" = nothing.
 std::string complaint(const Json& json, const scenario::Expectation& expectation) {
-  const std::string shown = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string shown = json_text(json);
   if (expectation.is) {
     const std::string text = json.is_string() ? json.get<std::string>() : shown;
     return text == *expectation.is ? "" : fmt::format("is {}, expected \"{}\"", shown, *expectation.is);
@@ -405,7 +405,7 @@ absl::StatusOr<Summary> read_summary(const std::string& text) {
   const auto version = json.find("schema_version");
   if (version == json.end()) return invalid("not a summary.json: it has no schema_version");
   if (*version != Summary::kSchemaVersion) {
-    return invalid(fmt::format("summary.json of schema version {}; this program reads version {}", version->dump(),
+    return invalid(fmt::format("summary.json of schema version {}; this program reads version {}", json_text(*version),
                                Summary::kSchemaVersion));
   }
   Summary summary;

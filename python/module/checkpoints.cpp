@@ -1,10 +1,12 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,11 +34,11 @@ struct Opened {
   std::shared_ptr<const Checkpoint> checkpoint;
 };
 
-Opened open(const std::string& path, const std::string& names, const std::string& layout, const std::string& config,
-            const std::string& model, const nb::list& transforms) {
-  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config, .model = model};
+Opened open(const std::filesystem::path& path, const std::string& names, const std::string& layout,
+            const std::filesystem::path& config, const std::string& model, const nb::list& transforms) {
+  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config.string(), .model = model};
   options.transforms = steps_of(transforms);
-  return {value_of(Checkpoint::open(path, options))};
+  return {value_of(Checkpoint::open(path.string(), options))};
 }
 
 nb::dict info_of(const Opened& opened) {
@@ -99,9 +101,9 @@ void verify(const Opened& opened) {
   check(status);
 }
 
-nb::dict reshard(const Opened& opened, const std::string& target, const std::string& to, int64_t process_memory,
-                 int threads, bool verify_too, bool force, bool restart) {
-  const checkpoint::ReshardOptions options{.target = target,
+nb::dict reshard(const Opened& opened, const std::filesystem::path& target, const std::string& to,
+                 int64_t process_memory, int threads, bool verify_too, bool force, bool restart) {
+  const checkpoint::ReshardOptions options{.target = target.string(),
                                            .memory_cap = process_memory,
                                            .threads = threads,
                                            .verify = verify_too,

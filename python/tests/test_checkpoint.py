@@ -1,8 +1,10 @@
 """Checkpoints as Python sees them."""
 
 import json
+import os
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from stored import write
@@ -50,6 +52,18 @@ def test_what_is_not_there_is_named(path, tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(path.read_bytes()[:-1])
     with pytest.raises(scalai.InvalidError, match="broken.safetensors"):
         scalai.Checkpoint(tmp_path / "broken.safetensors")
+
+
+def test_names_of_files_may_have_any_bytes(path, tmp_path):
+    latin = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    latin.mkdir()
+    path.rename(latin / "model.safetensors")
+    checkpoint = scalai.Checkpoint(latin / "model.safetensors")
+    assert struct.unpack("<24f", checkpoint.read("weight")) == tuple(WEIGHT)
+    with pytest.raises(scalai.MissingError, match=r"caf\\xe9/nothing"):
+        scalai.Checkpoint(latin / "nothing")
+    with pytest.raises(scalai.MissingError, match=r"caf\\xe9/none"):
+        scalai.Collection.load(latin / "none")
 
 
 def test_a_flipped_bit_is_found(path, tmp_path):

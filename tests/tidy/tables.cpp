@@ -92,6 +92,8 @@ const std::vector<BannedWord>& words() {
   const std::vector<std::string> printers = {"apps/", "ptc/base/", "tests/"};
   const std::string tree = "read_json() of ptc/base/json.h refuses what is nested too deeply to be walked";
   const std::vector<std::string> json_readers = {"ptc/base/json.cpp", "tests/"};
+  const std::vector<std::string> json_writers = {"ptc/base/json.cpp", "ptc/checkpoint/views/", "tests/",
+                                                 "executor/trainers/testing/"};
   const std::vector<std::string> event_readers = {"ptc/base/json.cpp", "ptc/proto/json_tree.cpp",
                                                   "ptc/scenario/trace/document_jobs.cpp",
                                                   "ptc/checkpoint/safetensors/safetensors_header.cpp"};
@@ -113,6 +115,8 @@ const std::vector<BannedWord>& words() {
       {"json::parse(", Where::kCode, json_readers, tree, true},
       {"Json::parse(", Where::kCode, json_readers, tree, true},
       {"ordered_json::parse(", Where::kCode, json_readers, tree, true},
+      {".dump(", Where::kCode, json_writers,
+       "json_text() of ptc/base/json.h does not throw at bytes that are not UTF-8", true},
       {"sax_parse(", Where::kCode, event_readers,
        "a reader of events counts levels itself; else read_json() of ptc/base/json.h"},
       {"using namespace std", Where::kCode, {}, "name what is used"},

@@ -69,13 +69,11 @@ FileRecord read_file_record(Fields& fields, const json& value) {
 
 }  // namespace
 
-std::string manifest_text(const Manifest& manifest) {
-  return manifest_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-}
+std::string manifest_text(const Manifest& manifest) { return json_text(manifest_json(manifest), {.indent = 1}) + "\n"; }
 
 std::string manifest_part(const Manifest& manifest) {
   SCALAI_CHECK(manifest.files.size() == 1);
-  return manifest_json(manifest).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(manifest_json(manifest));
 }
 
 absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
