@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ptc/base/destination.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 
@@ -82,7 +83,9 @@ absl::Status AnswerLog::damaged(int64_t at) const {
 
 absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::create(const std::string& path, const std::string& about) {
   SCALAI_CHECK(about.find('\n') == std::string::npos);
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  SCALAI_ASSIGN_OR_RETURN(const Destination place, destination_of(path));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  FileDescriptor file(::openat(place.folder.get(), place.name.c_str(), kFlags, 0644));
   if (file.get() < 0 && errno == EEXIST) {
     return invalid(
         fmt::format("{}: it is there already\n  hint: --resume={} goes on with it, if it is a snapshot", path, path));
