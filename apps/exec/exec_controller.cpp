@@ -270,6 +270,7 @@ int continue_run(const std::string& folder_path, const std::string& format) {
   options.run.out = absolute_path(folder_path);
   options.run.format = format;
   const RunFolder folder(options.run.out);
+  if (const absl::Status own = folder.check_private(); !own.ok()) return report_error(own);
   if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
   auto how = folder.how();
   if (!how.ok()) return report_error(how.status());
@@ -336,7 +337,8 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
 int begin_run(const scenario::Scenario& scenario, const std::string& strategy, const ExecRequest& request) {
   std::error_code ignored;
   const bool was_there = std::filesystem::exists(request.run.out, ignored);
-  const absl::Status prepared = prepare_folder(request.run.out);
+  const absl::Status own = request.plan_only ? absl::OkStatus() : RunFolder(request.run.out).make();
+  const absl::Status prepared = own.ok() ? prepare_folder(request.run.out) : own;
   if (!prepared.ok()) return report_error(prepared);
   const int code = run_to_its_report(scenario, strategy, request,
                                      [&](const scenario::Strategy& one) { return execute(scenario, one, request); });

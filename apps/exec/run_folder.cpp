@@ -1,6 +1,8 @@
 #include "apps/exec/run_folder.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "executor/rpc/token.h"
+#include "ptc/base/destination.h"
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
@@ -20,6 +23,20 @@ namespace ex = scalai::executor;
 namespace {
 
 constexpr std::array<const char*, 3> kOfARun = {"checkpoints", "workers", "journal.db"};
+// The folder itself, and what a controller, ctl or a reader acts on.
+constexpr std::array<const char*, 9> kTrusted = {
+    "", "run.json", "journal.db", "journal.db-wal", "journal.db.lock", "token", "address", "checkpoints", "workers"};
+
+// Why nobody should act on it; empty: there is no reason, or no such file.
+std::string distrust(const std::string& path, bool is_folder) {
+  struct stat info {};
+  if ((is_folder ? ::stat(path.c_str(), &info) : ::lstat(path.c_str(), &info)) != 0) return "";
+  if (info.st_uid != ::geteuid())
+    return fmt::format("{}: belongs to user {}, and this is user {}\n", path, info.st_uid, ::geteuid());
+  if (S_ISLNK(info.st_mode)) return fmt::format("{}: is a link\n", path);
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  return fmt::format("{}: other users can write it (mode {:o})\n", path, info.st_mode & 07777u);
+}
 
 using Texts = std::map<std::string, std::string>;
 
@@ -51,7 +68,23 @@ Texts texts_at(const nlohmann::json& json, const char* key) {
 
 RunFolder::RunFolder(const std::string& path) : path_(absolute_path(path)) {}
 
+absl::Status RunFolder::make() const {
+  SCALAI_RETURN_IF_ERROR(make_folders(path_, 0700).status());
+  return check_private();
+}
+
+absl::Status RunFolder::check_private() const {
+  std::string problems;
+  for (const std::string name : kTrusted) problems += distrust(name.empty() ? path_ : file(name), name.empty());
+  if (problems.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("{}hint: what is in the folder of a run decides which programs start: it is its user's alone. If you "
+                  "know who wrote there: chmod -R go-w {}",
+                  problems, path_));
+}
+
 absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
+  SCALAI_RETURN_IF_ERROR(make());
   const bool ours = how().ok();
   for (const char* name : kOfARun) {
     std::error_code ignored;
@@ -61,7 +94,6 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
                     "hint: name another folder, or remove it yourself",
                     path_, name));
   }
-  SCALAI_RETURN_IF_ERROR(make_folders(path_));
   absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
   if (absl::IsUnavailable(lock.status()))
     return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
@@ -100,14 +132,14 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"train_folder", json_of_bytes(how.train_folder)},
                                {"mounts", json_of(how.mounts)}};
   // First, since it says whose the folder is.
-  SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json_text(json, {.indent = 2}) + "\n"));
+  SCALAI_RETURN_IF_ERROR(write_private_file(file("run.json"), json_text(json, {.indent = 2}) + "\n"));
   std::error_code ignored;
   std::filesystem::remove(file("summary.json"), ignored);
   for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
   SCALAI_RETURN_IF_ERROR(make_folders(workers()));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
   SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::replace(std::move(lock), facts));
-  SCALAI_RETURN_IF_ERROR(write_file(file("address"), address));
+  SCALAI_RETURN_IF_ERROR(write_private_file(file("address"), address));
   return journal;
 }
 
@@ -156,6 +188,7 @@ absl::StatusOr<std::string> RunFolder::address() const {
 
 absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
   executor::CtlTarget target;
+  SCALAI_RETURN_IF_ERROR(check_private());
   SCALAI_ASSIGN_OR_RETURN(target.address, address());
   SCALAI_ASSIGN_OR_RETURN(target.token, token());
   SCALAI_ASSIGN_OR_RETURN(const HowRun known, how());

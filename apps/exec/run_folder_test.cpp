@@ -1,6 +1,7 @@
 #include "apps/exec/run_folder.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -170,6 +171,50 @@ TEST_F(RunFolderTest, FilesOfOthersAreNeitherRemovedNorMixedWithOurs) {
     EXPECT_TRUE(std::filesystem::exists(theirs));
     EXPECT_FALSE(std::filesystem::exists(folder + "/journal.db.lock"));
   }
+}
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777u : 0;
+}
+
+TEST_F(RunFolderTest, IsItsUsersAloneWhateverTheUmask) {
+  const mode_t before = ::umask(0);
+  const RunFolder folder(path_ + "/parent/run");
+  const auto journal = begin(folder, {.run_id = "r"});
+  ::umask(before);
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_EQ(mode_of(path_ + "/parent"), 0755u);
+  EXPECT_EQ(mode_of(folder.path()), 0700u);
+  for (const char* name : {"run.json", "journal.db", "journal.db-wal", "journal.db.lock", "token", "address"})
+    EXPECT_EQ(mode_of(folder.path() + "/" + name), 0600u) << name;
+}
+
+TEST_F(RunFolderTest, NobodyActsOnWhatOthersCanWrite) {
+  const RunFolder folder(path_);
+  { ASSERT_TRUE(begin(folder, {.run_id = "r"}).ok()); }
+  EXPECT_TRUE(folder.check_private().ok()) << folder.check_private();
+  ASSERT_EQ(::chmod(path_.c_str(), 0777) + ::chmod((path_ + "/run.json").c_str(), 0660), 0);
+  for (const absl::Status& refused : {folder.check_private(), folder.target().status(), folder.claim().status()}) {
+    EXPECT_EQ(exit_code_of(refused), 4) << refused;
+    EXPECT_THAT(message_of(refused), HasSubstr(path_ + ": other users can write it (mode 777)\n" + path_ +
+                                               "/run.json: other users can write it (mode 660)\nhint: "));
+  }
+  ASSERT_EQ(::chmod(path_.c_str(), 0700) + ::chmod((path_ + "/run.json").c_str(), 0600), 0);
+  std::filesystem::rename(path_ + "/journal.db", path_ + "/kept");
+  std::filesystem::create_symlink("kept", path_ + "/journal.db");
+  EXPECT_THAT(message_of(folder.target().status()), HasSubstr("/journal.db: is a link"));
+}
+
+TEST_F(RunFolderTest, NobodyActsOnWhatBelongsToAnother) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
+  const RunFolder folder(path_);
+  { ASSERT_TRUE(begin(folder, {.run_id = "r"}).ok()); }
+  ASSERT_EQ(::chown((path_ + "/journal.db").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(exit_code_of(folder.target().status()), 4);
+  EXPECT_THAT(message_of(folder.check_private()), HasSubstr("/journal.db: belongs to user 65534, and this is user 0"));
+  ASSERT_EQ(::chown((path_ + "/journal.db").c_str(), 0, 0) + ::chown(path_.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(message_of(folder.claim().status()), HasSubstr(path_ + ": belongs to user 65534"));
 }
 
 // However it is named, and from wherever.

@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -125,7 +126,7 @@ Transaction transaction_of(const Statement& row) {
 
 absl::StatusOr<JournalLock> JournalLock::take(const std::string& journal) {
   const std::string path = journal + ".lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
     const std::string message = fmt::format("{}: cannot create: {}", path, std::strerror(errno));
     return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : missing(message);
@@ -209,6 +210,8 @@ absl::StatusOr<int64_t> Journal::State::number_of(const char* sql) const {
 
 // Exclusive before the first access: then the write-ahead log needs no shared memory, and other programs are kept out.
 absl::Status Journal::State::connect(bool create) {
+  // SQLite would give it the umask's mode; its log gets the mode of the journal.
+  if (create) FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
   if (sqlite3_open_v2(path.c_str(), &database, flags, nullptr) != SQLITE_OK) {
     SCALAI_CHECK(database != nullptr, "out of memory");

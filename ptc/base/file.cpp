@@ -68,7 +68,7 @@ absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes
   }
 }
 
-absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path) {
+absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path, std::optional<mode_t> mode) {
   SCALAI_ASSIGN_OR_RETURN(Destination place, destination_of(path));
   if (place.through) return missing(fmt::format("{}: is no regular file, and only such a one can be replaced", path));
   const int folder = place.folder.get();
@@ -77,13 +77,15 @@ absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path) {
   const bool replaces = ::fstat(folder, &around) == 0 &&
                         ::fstatat(folder, place.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0 &&
                         may_be_ours(around, old);
+  if (replaces && !mode) mode = old.st_mode & 0777;
   std::random_device random;
   for (;;) {
     std::string name = fmt::format("{}.{:08x}{:08x}.tmp", place.name, random(), random());
-    const int fd = ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd =
+        ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode.value_or(0644) & 0644);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return io_error("cannot create", place.path);
-    if (replaces) (void)::fchmod(fd, old.st_mode & 0777);  // where it may not, the new file is what it may be
+    if (mode) (void)::fchmod(fd, *mode);  // where it may not, the new file is what it may be
     return TemporaryFile(std::move(place), std::move(name), fd);
   }
 }
@@ -126,6 +128,12 @@ absl::Status write_file(const std::string& path, std::string_view bytes) {
   SCALAI_ASSIGN_OR_RETURN(const Destination place, destination_of(path));
   if (place.through) return write_through(place, bytes);
   SCALAI_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::create(path));
+  SCALAI_RETURN_IF_ERROR(file.write(0, bytes));
+  return file.publish();
+}
+
+absl::Status write_private_file(const std::string& path, std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::create(path, 0600));
   SCALAI_RETURN_IF_ERROR(file.write(0, bytes));
   return file.publish();
 }

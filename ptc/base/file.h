@@ -1,6 +1,7 @@
 #pragma once
 // Whole-file reads and all-or-nothing writes. Any thread may call; a path has one writer at a time.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,15 +19,17 @@ absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes
 // nothing can be made there; PermissionDenied: another user's link or FIFO in a folder as /tmp is in the way (destination.h); errors of
 // writing as TemporaryFile's. The old file is then unchanged.
 absl::Status write_file(const std::string& path, std::string_view bytes);
+// The same for the user only: a file with mode 0600, whatever the umask and the mode of an old one.
+absl::Status write_private_file(const std::string& path, std::string_view bytes);
 
 // A file that is to be at `path`, under another name in its folder until publish(); removed when the object goes before
 // that. Its name cannot be foreseen, and no file that is there already is opened. One thread.
 class TemporaryFile {
  public:
   // For where `path` leads by way of symbolic links; they stay. With the permissions of the file that it replaces, 0644
-  // without one, or if a stranger put it into a folder as /tmp. NotFound: it cannot be created, or `path` is there and is no
+  // without one, or if a stranger put it into a folder as /tmp; with just those of `mode` if it is given. NotFound: it cannot be created, or `path` is there and is no
   // regular file. PermissionDenied: as of write_file().
-  static absl::StatusOr<TemporaryFile> create(const std::string& path);
+  static absl::StatusOr<TemporaryFile> create(const std::string& path, std::optional<mode_t> mode = std::nullopt);
   ~TemporaryFile();
   TemporaryFile(TemporaryFile&& other) noexcept;
   TemporaryFile& operator=(TemporaryFile&&) = delete;
