@@ -272,6 +272,7 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
       return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
                                  event_columns().size()));
     }
+    for (std::string& cell : cells) cell = csv_text(cell);
     SCALAI_ASSIGN_OR_RETURN(Event event, RowReader(i + 1, std::move(cells)).event());
     events.push_back(std::move(event));
   }
