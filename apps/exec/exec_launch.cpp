@@ -97,17 +97,18 @@ int launch_command(const Arguments& arguments) {
   if (!launch.ok()) return usage_error("launch", message_of(launch.status()));
   auto request = read_request(arguments, {.out = arguments.text("out"), .format = arguments.text("format")});
   if (!request.ok()) return usage_error("launch", message_of(request.status()));
-  const ScratchFolder scratch("scalai-launch");
-  if (scratch.path().empty()) return report_error(missing("cannot make a temporary folder"));
-  if (const absl::Status told = describe(launch->command, scratch.path(), launch->layouts); !told.ok())
+  std::optional<ScratchFolder> scratch("scalai-launch");
+  if (scratch->path().empty()) return report_error(missing("cannot make a temporary folder"));
+  if (const absl::Status told = describe(launch->command, scratch->path(), launch->layouts); !told.ok())
     return report_error(told);
-  const auto answer = read_file(scratch.path() + "/job.json");
+  const auto answer = read_file(scratch->path() + "/job.json");
   if (!answer.ok()) return report_error(answer.status());
   const auto text = launch_scenario(launch->job, launch->layouts, *answer);
   if (!text.ok()) return report_error(text.status());
-  const auto scenario = scenario::parse_scenario(*text, scratch.path() + "/launch.textproto",
+  const auto scenario = scenario::parse_scenario(*text, scratch->path() + "/launch.textproto",
                                                  [](const std::string& name) { return read_file(name); });
   if (!scenario.ok()) return report_error(scenario.status());
+  scratch.reset();  // the scenario has all of it, and a run may be killed
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   request->how.states = *std::move(states);
