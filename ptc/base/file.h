@@ -16,8 +16,8 @@ namespace scalai {
 absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
 // Makes or replaces the file (see TemporaryFile): after a kill or a loss of power the old or the new one exists, never a
 // part of one. A device, a FIFO and what /proc leads to (/dev/stdout) get the bytes as they are. NotFound: a folder, or
-// nothing can be made there; PermissionDenied: another user's link or FIFO in a folder as /tmp is in the way (destination.h); errors of
-// writing as TemporaryFile's. The old file is then unchanged.
+// nothing can be made there. PermissionDenied: another user's link or FIFO in a folder as /tmp is in the way
+// (destination.h). Errors of writing as TemporaryFile's. The old file is then unchanged.
 absl::Status write_file(const std::string& path, std::string_view bytes);
 // The same for the user only: a file with mode 0600, whatever the umask and the mode of an old one.
 absl::Status write_private_file(const std::string& path, std::string_view bytes);
@@ -27,8 +27,8 @@ absl::Status write_private_file(const std::string& path, std::string_view bytes)
 class TemporaryFile {
  public:
   // For where `path` leads by way of symbolic links; they stay. With the permissions of the file that it replaces, 0644
-  // without one, or if a stranger put it into a folder as /tmp; with just those of `mode` if it is given. NotFound: it cannot be created, or `path` is there and is no
-  // regular file. PermissionDenied: as of write_file().
+  // without one, or if a stranger put it into a folder as /tmp; with just those of `mode` if it is given. NotFound: it
+  // cannot be created, or `path` is there and is no regular file. PermissionDenied: as of write_file().
   static absl::StatusOr<TemporaryFile> create(const std::string& path, std::optional<mode_t> mode = std::nullopt);
   ~TemporaryFile();
   TemporaryFile(TemporaryFile&& other) noexcept;

@@ -1,7 +1,7 @@
 #pragma once
 // UTF-8 text for terminals. Files and names of users may contain any bytes, so no text reaches the terminal raw:
-// control characters would move the cursor, or make the terminal do what a file says, and a cut inside a character would leave invalid bytes. Any thread may
-// call.
+// control characters would move the cursor, or make the terminal do what a file says, and a cut inside a character would
+// leave invalid bytes. Any thread may call.
 
 #include <string>
 #include <string_view>
