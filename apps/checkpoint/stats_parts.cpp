@@ -186,7 +186,9 @@ absl::StatusOr<std::vector<PartStats>> read_answer(const std::string& text,
       return invalid("its answer is of other parts");
     stats.push_back({.elements = *elements, .change = {}});
     if (one.contains("change")) stats.back().change = change_of_json(one.at("change"));
-    if (stats.back().change.has_value() != parts[stats.size() - 1]->before.has_value())
+    const auto& change = stats.back().change;
+    if (change.has_value() != parts[stats.size() - 1]->before.has_value() ||
+        (change && change->elements != elements->elements))
       return invalid("its answer is of other parts");
   }
   if (stats.size() != parts.size()) return invalid("its answer is of other parts");

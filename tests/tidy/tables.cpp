@@ -149,7 +149,6 @@ const std::vector<Exception>& untested_exceptions() {
        "what hosts of `scalai checkpoint stats` do not look at; tests/stats_command_test runs it"},
       {"apps/checkpoint/live_source.cpp", "runs of `scalai checkpoint stats`; tests/exec_live_views_test runs it"},
       {"apps/checkpoint/spread_checkpoint.cpp", "a checkpoint on several hosts; tests/stats_command_test runs it"},
-      {"apps/checkpoint/stats_json.cpp", "statistics as JSON; tests/stats_command_test runs it"},
       {"apps/checkpoint/stats_parts.cpp", "`scalai checkpoint stats-parts`; tests/stats_command_test runs it"},
       {"apps/checkpoint/stats_spread.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
       {"apps/common/near_hosts.cpp", "hosts and launchers; tests/near_command_test gives good and bad ones"},
