@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <mutex>
 
 #include "ptc/base/status.h"
@@ -263,7 +264,8 @@ absl::Status Journal::State::read_run() {
     facts = {row.text(0), row.text(1), row.text(2), row.text(3)};
     epoch = row.number(4);
   }));
-  return epoch > 0 ? absl::OkStatus() : invalid(fmt::format("{}: the journal is damaged: no run in it", path));
+  if (epoch > 0 && epoch < std::numeric_limits<int64_t>::max()) return absl::OkStatus();
+  return invalid(fmt::format("{}: the journal is damaged: no run in it", path));
 }
 
 absl::Status Journal::State::write(Statement& statement, const std::string& doing) {

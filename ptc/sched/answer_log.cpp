@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -53,8 +54,10 @@ std::string read_at(int fd, int64_t at, int64_t bytes) {
 // Digest, answer and CRC of the record at `at`; shorter where the file ends before, empty where its length is none.
 std::string record_at(int fd, int64_t at) {
   const std::string length = read_at(fd, at, 4);
-  if (length.size() < 4 || value_of(length) > kMostAnswer) return "";
-  return read_at(fd, at + 4, kFrame - 4 + value_of(length));
+  struct stat entry {};
+  if (length.size() < 4 || value_of(length) > kMostAnswer || ::fstat(fd, &entry) != 0) return "";
+  const int64_t left = std::max<int64_t>(0, entry.st_size - at - 4);  // no memory for what is only announced
+  return read_at(fd, at + 4, std::min(left, kFrame - 4 + int64_t{value_of(length)}));
 }
 
 bool whole(std::string_view record) {
