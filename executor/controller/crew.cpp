@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ptc/base/status.h"
+#include "ptc/plan/plan.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -18,6 +19,22 @@ using proto::ReplyBody;
 constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
 constexpr double kJoin_s = 60;     // GPUs have connected by then
 constexpr int kStarts = 3;         // of a worker that does not stay
+
+namespace {
+
+// What others index by or add up, whatever was asked.
+absl::Status check_reply(const ReplyBody& reply) {
+  constexpr int64_t kMost = int64_t{1} << 50;  // bytes, samples: thousands of them are a number, too
+  const auto counts = [](const auto&... values) { return ((values >= 0 && values <= kMost) && ...); };
+  bool good = counts(reply.bytes(), reply.mismatch_count());
+  for (const proto::TransferRecord& one : reply.transfers())
+    good = good && counts(one.bytes()) && one.transfer_class() >= 0 && one.transfer_class() < plan::kTransferClasses;
+  for (const proto::PlaceBytes& one : reply.foreign()) good = good && counts(one.bytes());
+  for (const proto::SampleAccount& one : reply.accounts()) good = good && counts(one.samples(), one.bytes());
+  return good ? absl::OkStatus() : failed("a worker's reply has impossible numbers");
+}
+
+}  // namespace
 
 Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
     : cluster_(cluster),
@@ -250,6 +267,7 @@ absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const
   SCALAI_RETURN_IF_ERROR(first_error(outcomes));
   for (const absl::StatusOr<Reply>& outcome : outcomes) {
     if (!replies.emplace_back().ParseFromString(outcome->body)) return failed("a worker's reply cannot be read");
+    SCALAI_RETURN_IF_ERROR(check_reply(replies.back()));
   }
   return replies;
 }
