@@ -124,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   server->set(std::move(answers));
   const auto source = vfs::open_remote_source(
       server->url(), {.http = {.connect_timeout_s = 2, .stall_timeout_s = 1, .request_timeout_s = 2, .idle_handles = 0},
-                      .retry = {.attempts = 2, .total_s = 2, .jitter_seed = 1, .sleep = [](double) {}},
+                      .retry = {.attempts = 2, .total_s = 0.2, .jitter_seed = 1, .sleep = [](double) {}},
                       .block_bytes = 4096,
                       .memory_bytes = 1 << 20});
   if (source.ok()) read(**source);
