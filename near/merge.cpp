@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <queue>
@@ -51,9 +52,19 @@ std::optional<Numbers> numbers_of(const std::string& line, int columns) {
   return numbers;
 }
 
-void add_to(std::vector<int64_t>& sums, const std::vector<int64_t>& values) {
+// False: a sum that is no number of ours, so that no command has counted it.
+[[nodiscard]] bool add_to(std::vector<int64_t>& sums, const std::vector<int64_t>& values) {
   sums.resize(values.size(), 0);
-  for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+  bool good = true;
+  for (size_t i = 0; i < values.size(); ++i) good = !__builtin_add_overflow(sums[i], values[i], &sums[i]) && good;
+  return good;
+}
+
+// Whether a file is no longer than so many lines with numbers and a name: a line is read whole.
+bool is_short(const std::string& path, size_t lines) {
+  constexpr size_t kLongest = size_t{64} << 10;
+  std::error_code ignored;
+  return std::filesystem::file_size(path, ignored) <= lines * kLongest;
 }
 
 std::string columns_text(const std::vector<int64_t>& values, int width) {
@@ -104,8 +115,8 @@ class CountWriter {
   explicit CountWriter(const Sink& sink) : sink_(sink) {}
   absl::Status add(int64_t count, const std::string& text) {
     if (any_ && text == text_) {
-      count_ += count;
-      return absl::OkStatus();
+      const bool is_number = !__builtin_add_overflow(count_, count, &count_);
+      return is_number ? absl::OkStatus() : absl::FailedPreconditionError("counts that are no number together");
     }
     SCALAI_RETURN_IF_ERROR(flush());
     any_ = true;
@@ -172,10 +183,10 @@ absl::Status sum_columns(const std::vector<std::string>& paths, int columns, con
     std::ifstream lines(path, std::ios::binary);
     if (!lines.is_open()) return unreadable(path);
     std::string line, more;
-    std::getline(lines, line);
+    if (is_short(path, 1)) std::getline(lines, line);
     const auto numbers = numbers_of(line, columns);
-    if (!numbers || !numbers->rest.empty() || std::getline(lines, more)) return unexpected(path, line);
-    add_to(sums, numbers->values);
+    if (!numbers || !numbers->rest.empty() || std::getline(lines, more) || !add_to(sums, numbers->values))
+      return unexpected(path, line);
   }
   return sink(columns_text(sums, columns == 1 ? 1 : kStreamWidth) + "\n");
 }
@@ -188,13 +199,14 @@ absl::Status align_columns(const std::vector<CountedFiles>& parts, int columns, 
     std::ifstream lines(part.path, std::ios::binary);
     if (!lines.is_open()) return unreadable(part.path);
     std::string line;
+    if (!is_short(part.path, part.files + 1)) return unexpected(part.path, "a line without an end");
     // Of several files there is a total, which does not count.
     for (size_t i = 0; i < part.files + (part.files > 1 ? 1 : 0); ++i) {
       std::getline(lines, line);
       const auto numbers = numbers_of(line, columns);
       if (!lines || !numbers || !numbers->rest.starts_with(' ')) return unexpected(part.path, line);
       if (i == part.files) continue;
-      add_to(total, numbers->values);
+      if (!add_to(total, numbers->values)) return unexpected(part.path, line);
       text += columns_text(numbers->values, width) + numbers->rest + "\n";
     }
     if (std::getline(lines, line)) return unexpected(part.path, line);

@@ -98,6 +98,23 @@ TEST_F(MergeTest, CountsAreThoseOfTheWhole) {
   }
 }
 
+// No command counts so far, and no line of numbers is so long: the part's host made it up.
+TEST_F(MergeTest, NumbersBeyondAllNumbersAreFound) {
+  const std::string most = "9223372036854775807";
+  EXPECT_TRUE(absl::IsFailedPrecondition(sum_columns(write({most + "\n", "1\n"}), 1, sink())));
+  EXPECT_EQ(out_, "");
+  const auto columns = write({most + " a\n", "1 b\n"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(align_columns({{columns[0], 1}, {columns[1], 1}}, 1, 5, sink())));
+  EXPECT_EQ(out_, "");
+  for (const bool sorted : {false, true}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(add_counts(write({most + " a\n", "1 a\n"}), sorted, sink())));
+    EXPECT_EQ(out_, "");
+  }
+  const std::string long_line = "1" + std::string(size_t{200} << 10, ' ');
+  EXPECT_TRUE(absl::IsFailedPrecondition(sum_columns(write({long_line}), 1, sink())));
+  EXPECT_TRUE(absl::IsFailedPrecondition(align_columns({{write({long_line + "a\n"})[0], 1}}, 1, 5, sink())));
+}
+
 TEST_F(MergeTest, ConcatenatesBytes) {
   const std::string binary("a\0b\n\xff", 5);
   ASSERT_TRUE(concatenate(write({binary, "", "z"}), sink()).ok());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -13,6 +14,9 @@
 
 namespace scalai::near {
 namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // of inputs, as often as they are named: sums of a few stay numbers
+static_assert(kMostListed < kMostBytes);
 
 std::string name_of_word(const std::string& word) { return std::filesystem::path(word).lexically_normal().string(); }
 
@@ -65,7 +69,7 @@ int64_t guessed_output(const std::vector<Use>& uses, size_t near, int64_t bytes,
     put_out = uses[i].share * put_out + fixed;
     if (uses[i].share == 0 && uses[i].bytes_a_part > 0) put_out = std::min(put_out, static_cast<double>(bytes));
   }
-  return static_cast<int64_t>(put_out);
+  return static_cast<int64_t>(std::min(put_out, static_cast<double>(kMostBytes)));
 }
 
 class Placer {
@@ -96,10 +100,21 @@ class Placer {
   // Parts at a time: more of them are no faster.
   int64_t jobs() const { return std::accumulate(source_.jobs.begin(), source_.jobs.end(), int64_t{0}); }
 
+  // Of the inputs that count, as often as they are named; at most kMostBytes.
+  int64_t bytes_of_inputs(const std::function<bool(const std::string& file)>& counts = {}) const {
+    int64_t bytes = 0;
+    for (const std::string& file : inputs()) {
+      const FileFacts* found = source_.find(file);
+      if (found != nullptr && (!counts || counts(file))) bytes = std::min(kMostBytes, bytes + found->bytes);
+    }
+    return bytes;
+  }
+
   // Why nothing can run near.
   std::string unusable() const {
     if (most_ == 0) return "kept here: what is near it would not put out the same";
     if (!uses_[0].why_local.empty()) return uses_[0].why_local;
+    if (bytes_of_inputs() == kMostBytes) return "its input has 2^60 bytes or more";
     for (const std::string& file : inputs())
       if (source_.find(file) == nullptr) return fmt::format("{} is no file of the source", file);
     return "";
@@ -110,15 +125,12 @@ class Placer {
     for (const Use& use : uses_)
       placement.why.push_back(use.why_local.empty() ? "follows one that runs here" : use.why_local);
     if (!uses_[0].why_local.empty()) return placement;
-    for (const std::string& file : inputs()) {
-      const FileFacts* found = source_.find(file);
-      if (found == nullptr) continue;
-      placement.input_bytes += found->bytes;
-      bool here = false;
+    placement.input_bytes = bytes_of_inputs();
+    placement.moved_bytes = bytes_of_inputs([&](const std::string& file) {
       for (size_t host = 0; host < source_.hosts.size(); ++host)
-        here = here || (source_.hosts[host].here && source_.has(host, file));
-      if (!here) placement.moved_bytes += found->bytes;
-    }
+        if (source_.hosts[host].here && source_.has(host, file)) return false;
+      return true;
+    });
     placement.moved_if_local_bytes = placement.moved_bytes;
     return placement;
   }
@@ -160,7 +172,8 @@ class Placer {
     for (const PlacedPart& part : parts) {
       if (!source_.hosts[part.host].here) return true;
       read += part.bytes;
-      put_out += guessed_output(uses_, split.near, part.bytes, std::max<size_t>(part.files.size(), 1));
+      put_out = std::min(
+          kMostBytes, put_out + guessed_output(uses_, split.near, part.bytes, std::max<size_t>(part.files.size(), 1)));
     }
     return split.merge == Merge::kSorted || put_out <= read / 2;
   }
@@ -176,7 +189,9 @@ class Placer {
     placement.moved_bytes = 0;
     for (const PlacedPart& part : parts) {
       if (!source_.hosts[part.host].here)
-        placement.moved_bytes += guessed_output(uses_, split.near, part.bytes, std::max<size_t>(part.files.size(), 1));
+        placement.moved_bytes =
+            std::min(kMostBytes, placement.moved_bytes + guessed_output(uses_, split.near, part.bytes,
+                                                                        std::max<size_t>(part.files.size(), 1)));
     }
     for (size_t i = 0; i < split.near; ++i) placement.why[i] = "";
     for (size_t i = split.near; i < uses_.size(); ++i) {
@@ -215,8 +230,7 @@ class Placer {
   // Parts in the order of the input: runs of small files that one host has. With `ranges` large files are cut.
   std::vector<PlacedPart> parts_of(bool ranges) const {
     if (ranges && !may_cut()) return {};
-    int64_t total = 0;
-    for (const std::string& file : inputs()) total += facts(file).bytes;
+    const int64_t total = bytes_of_inputs();
     const int64_t target = std::max(options_.part_bytes, (total + jobs() - 1) / std::max<int64_t>(jobs(), 1));
     std::vector<int64_t> load(source_.hosts.size(), 0);
     std::vector<PlacedPart> parts;

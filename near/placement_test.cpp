@@ -64,6 +64,20 @@ TEST(Place, ReplicasShareTheWork) {
   EXPECT_EQ(placement.parts[0].bytes, 200'000);
 }
 
+// As a host may claim: sums stay numbers, and there are no more parts than jobs.
+TEST(Place, SizesThatNoFileHasAreNoWork) {
+  Source source = source_of({{"a"}});
+  source.jobs = {4};
+  source.files["a"].bytes = source.by_host[0]["a"].bytes = kMostListed;
+  EXPECT_EQ(place(uses_of("sort a"), source, {}).parts.size(), 4U);
+  std::string often = "sort";
+  for (int i = 0; i < 300; ++i) often += " a";
+  const Placement placement = place(uses_of(often), source, {});
+  EXPECT_EQ(placement.near, 0U);
+  EXPECT_THAT(placement.why[0], HasSubstr("2^60 bytes"));
+  EXPECT_GT(placement.input_bytes, 0);
+}
+
 TEST(Place, CutsALargeFileByRecords) {
   Source source = source_of({{"a"}});
   source.jobs = {4};

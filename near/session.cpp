@@ -13,7 +13,10 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
@@ -53,11 +56,49 @@ std::string last_line(int fd) {
   return printable_text(line == std::string::npos ? text : text.substr(line + 1));
 }
 
-// Whether a name that a host sends is one of a file below its folder.
+// Whether a name that a host sends is one of a file below its folder, as commands are found to name it.
 bool is_below(const std::string& name) {
   const std::filesystem::path path(name);
-  return !name.empty() && name.find('\0') == std::string::npos && !path.is_absolute() &&
+  return !name.empty() && name != "." && !name.ends_with('/') && name.find('\0') == std::string::npos &&
+         !path.is_absolute() && path.lexically_normal().string() == name &&
          std::find(path.begin(), path.end(), "..") == path.end();
+}
+
+// Files of a list that go on after those before; `total`: bytes of them all.
+absl::Status check_files(const std::vector<ListedFile>& files, std::string before, int64_t& total) {
+  for (const ListedFile& file : files) {
+    const std::string name = printable_text(file.name);
+    if (!is_below(file.name)) return invalid(fmt::format("lists \"{}\", which is no file below the folder", name));
+    if (file.name <= before) return invalid(fmt::format("lists \"{}\" after \"{}\"", name, printable_text(before)));
+    if (file.bytes < 0 || file.bytes > kMostListed - total)
+      return invalid(fmt::format("lists \"{}\" with {} bytes; at most 2^56 in all are possible", name, file.bytes));
+    total += file.bytes;
+    before = file.name;
+  }
+  return absl::OkStatus();
+}
+
+// Of the bytes themselves, without commands: so many.
+std::optional<int64_t> bytes_asked_for(const PartWork& work) {
+  if (!work.stages.empty()) return std::nullopt;
+  int64_t bytes = 0;
+  for (const Range& range : work.ranges) {
+    if (range.records) return std::nullopt;
+    bytes += range.end - range.begin;
+  }
+  return bytes;
+}
+
+absl::Status check_end(const PartWork& work, const PartEnd& end, int64_t bytes) {
+  if (end.output_bytes != bytes) return failed("sent other bytes than it says");
+  if (const auto asked = bytes_asked_for(work); asked && *asked != bytes)
+    return invalid(fmt::format("sends {} of the {} bytes that were asked for", bytes, *asked));
+  if (end.stages.size() != work.stages.size())
+    return invalid(fmt::format("tells of {} commands, and was given {}", end.stages.size(), work.stages.size()));
+  for (const StageEnd& stage : end.stages)
+    if (stage.status < 0 || stage.status > 255 || stage.signal < 0 || stage.signal > SIGRTMAX)
+      return invalid(fmt::format("tells of a command with status {} and signal {}", stage.status, stage.signal));
+  return absl::OkStatus();
 }
 
 bool ended(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; }
@@ -93,14 +134,28 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const Host& host, const 
   child.program = child.words[0];
   SCALAI_ASSIGN_OR_RETURN(session->pid_, spawn(child));
   child_out = {};
-  SCALAI_ASSIGN_OR_RETURN(const Answer answer, session->next());
+  SCALAI_RETURN_IF_ERROR(session->greet());
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::over(const Host& host, double patience_s, FileDescriptor in,
+                                                       FileDescriptor out) {
+  std::unique_ptr<Session> session(new Session(host, patience_s));
+  session->in_ = std::move(in);
+  session->out_ = std::move(out);
+  SCALAI_RETURN_IF_ERROR(session->greet());
+  return session;
+}
+
+absl::Status Session::greet() {
+  SCALAI_ASSIGN_OR_RETURN(const Answer answer, next());
   const auto* hello = std::get_if<Hello>(&answer);
   if (hello == nullptr || hello->version != kProtocol)
     return invalid(
         fmt::format("{}: the worker there speaks version {}, this program version {}; install the same release",
-                    host.name, hello == nullptr ? 0 : hello->version, kProtocol));
-  session->threads_ = std::clamp(hello->threads, 1, 1024);
-  return session;
+                    host_.name, hello == nullptr ? 0 : hello->version, kProtocol));
+  threads_ = std::clamp(hello->threads, 1, 1024);
+  return absl::OkStatus();
 }
 
 Session::~Session() {
@@ -118,49 +173,64 @@ Session::~Session() {
   }
 }
 
-absl::Status Session::lost(const absl::Status& why) const {
+absl::Status Session::lost(const absl::Status& why) {
   const std::string said = last_line(errors_.get());
   const std::string text =
       fmt::format("{}: the worker {}{}", host_.name, message_of(why), said.empty() ? "" : ": " + said);
-  return absl::IsInvalidArgument(why) ? invalid(text) : absl::UnavailableError(text);
+  over_ = absl::UnavailableError(text);
+  return absl::IsInvalidArgument(why) && !works_ ? invalid(text) : over_;
 }
 
 absl::StatusOr<Answer> Session::next() {
-  for (;;) {
-    absl::StatusOr<Answer> answer = receive_answer(out_.get(), patience_s_);
-    if (!answer.ok()) return lost(answer.status());
-    if (!std::holds_alternative<Alive>(*answer)) return answer;
-  }
+  absl::StatusOr<Answer> answer = receive_answer(out_.get(), patience_s_);
+  return answer.ok() ? std::move(answer) : lost(answer.status());
 }
 
 absl::StatusOr<std::vector<ListedFile>> Session::list() {
+  SCALAI_RETURN_IF_ERROR(over_);
   if (const absl::Status sent = send(in_.get(), Work(ListWork{host_.folder, host_.run})); !sent.ok()) return lost(sent);
-  SCALAI_ASSIGN_OR_RETURN(Answer answer, next());
-  auto* listed = std::get_if<Listed>(&answer);
-  if (listed == nullptr) return lost(invalid("answers another question"));
-  if (!listed->problem.empty()) return missing(fmt::format("{}: {}", host_.name, listed->problem));
-  for (const ListedFile& file : listed->files)
-    if (!is_below(file.name) || file.bytes < 0)
-      return invalid(
-          fmt::format("{}: lists \"{}\", which is no file below the folder", host_.name, printable_text(file.name)));
-  return std::move(listed->files);
+  std::vector<ListedFile> files;
+  int64_t total = 0;
+  for (bool more = true; more;) {
+    SCALAI_ASSIGN_OR_RETURN(Answer answer, next());
+    auto* listed = std::get_if<Listed>(&answer);
+    if (listed == nullptr) return lost(invalid("answers another question"));
+    if (!listed->problem.empty()) return missing(fmt::format("{}: {}", host_.name, listed->problem));
+    more = listed->more;
+    if ((more && listed->files.empty()) || listed->files.size() > kMostFiles - files.size())
+      return lost(invalid(fmt::format("lists no end of files, {} so far", files.size() + listed->files.size())));
+    if (const absl::Status checked = check_files(listed->files, files.empty() ? "" : files.back().name, total);
+        !checked.ok())
+      return lost(checked);
+    std::move(listed->files.begin(), listed->files.end(), std::back_inserter(files));
+  }
+  return files;
 }
 
 absl::StatusOr<PartEnd> Session::run(const PartWork& work,
                                      const std::function<absl::Status(std::string_view)>& output) {
+  SCALAI_RETURN_IF_ERROR(over_);
+  works_ = true;
   if (const absl::Status sent = send(in_.get(), Work(work)); !sent.ok()) return lost(sent);
+  const std::optional<int64_t> asked = bytes_asked_for(work);
   int64_t bytes = 0;
   for (;;) {
     SCALAI_ASSIGN_OR_RETURN(Answer answer, next());
+    if (std::holds_alternative<Alive>(answer)) continue;
     if (const auto* some = std::get_if<Output>(&answer)) {
       bytes += std::ssize(some->bytes);
-      SCALAI_RETURN_IF_ERROR(output(some->bytes));
+      if (asked && bytes > *asked)
+        return lost(invalid(fmt::format("sends more than the {} bytes that were asked for", *asked)));
+      if (absl::Status taken = output(some->bytes); !taken.ok()) {
+        (void)lost(failed("was left amid its answer"));
+        return taken;
+      }
       continue;
     }
     auto* end = std::get_if<PartEnd>(&answer);
     if (end == nullptr) return lost(invalid("answers another question"));
-    if (end->problem.empty() && end->output_bytes != bytes) return lost(failed("sent other bytes than it says"));
-    return std::move(*end);
+    const absl::Status checked = end->problem.empty() ? check_end(work, *end, bytes) : absl::OkStatus();
+    return checked.ok() ? absl::StatusOr<PartEnd>(std::move(*end)) : lost(checked);
   }
 }
 

@@ -17,13 +17,15 @@
 namespace scalai::near {
 namespace {
 
-constexpr size_t kHead = 8;                           // mark and length
-constexpr std::string_view kMark = "snr1";            // of a frame: what a login script prints is none
-constexpr uint32_t kMostBytes = uint32_t{256} << 20;  // of a message
+constexpr size_t kHead = 8;                          // mark and length
+constexpr std::string_view kMark = "snr1";           // of a frame: what a login script prints is none
+constexpr uint32_t kMostWork = uint32_t{256} << 20;  // bytes of a message; scripts travel in it
+constexpr uint32_t kMostAnswer = uint32_t{8} << 20;  // a message takes a multiple of its bytes when it is read
+constexpr size_t kArriving = size_t{1} << 20;        // no memory for bytes that are only announced
 
-absl::Status send_message(int fd, const google::protobuf::Message& message) {
+absl::Status send_message(int fd, uint32_t most, const google::protobuf::Message& message) {
   const std::string body = message.SerializeAsString();
-  SCALAI_CHECK(body.size() <= kMostBytes, "a message is too large");
+  if (body.size() > most) return invalid(fmt::format("gets a message of {} bytes, which is too large", body.size()));
   const auto length = static_cast<uint32_t>(body.size());
   std::string frame(kMark);
   for (int i = 0; i < 4; ++i) frame += static_cast<char>((length >> (8 * i)) & 0xff);
@@ -57,7 +59,7 @@ std::string what_follows(int fd) {
   return {more.data(), static_cast<size_t>(std::max<ssize_t>(n, 0))};
 }
 
-absl::Status receive_message(int fd, double patience_s, google::protobuf::Message& message) {
+absl::Status receive_message(int fd, double patience_s, uint32_t most, google::protobuf::Message& message) {
   std::array<char, kHead> head{};
   SCALAI_ASSIGN_OR_RETURN(const size_t got, read_some(fd, head.data(), head.size(), patience_s));
   if (got == 0) return absl::OutOfRangeError("is gone");
@@ -68,10 +70,14 @@ absl::Status receive_message(int fd, double patience_s, google::protobuf::Messag
   if (got < kHead) return absl::OutOfRangeError("is gone");
   uint32_t length = 0;
   for (size_t i = 0; i < 4; ++i) length |= static_cast<uint32_t>(static_cast<unsigned char>(head[4 + i])) << (8 * i);
-  if (length > kMostBytes) return invalid(fmt::format("sends a message of {} bytes", length));
-  std::string body(length, '\0');
-  SCALAI_ASSIGN_OR_RETURN(const size_t came, read_some(fd, body.data(), length, patience_s));
-  if (came < length) return absl::OutOfRangeError("is gone");
+  if (length > most) return invalid(fmt::format("sends a message of {} bytes", length));
+  std::string body;
+  while (body.size() < length) {
+    const size_t begin = body.size(), wanted = std::min(kArriving, length - begin);
+    body.resize(begin + wanted);
+    SCALAI_ASSIGN_OR_RETURN(const size_t came, read_some(fd, body.data() + begin, wanted, patience_s));
+    if (came < wanted) return absl::OutOfRangeError("is gone");
+  }
   if (!message.ParseFromString(body)) return invalid("sends a message that cannot be read");
   return absl::OkStatus();
 }
@@ -135,6 +141,7 @@ void fill(const Hello& hello, proto::NearReply& message) {
 void fill(const Listed& listed, proto::NearReply& message) {
   proto::NearListed& all = *message.mutable_listed();
   all.set_problem(listed.problem);
+  all.set_more(listed.more);
   for (const ListedFile& file : listed.files) {
     proto::NearFile& one = *all.add_files();
     one.set_name(file.name);
@@ -160,7 +167,7 @@ void fill(const PartEnd& end, proto::NearReply& message) {
 }
 
 Listed listed_of(const proto::NearListed& message) {
-  Listed listed{.files = {}, .problem = message.problem()};
+  Listed listed{.files = {}, .problem = message.problem(), .more = message.more()};
   for (const proto::NearFile& file : message.files())
     listed.files.push_back({file.name(), file.bytes(), file.ends_whole(), file.has_mark()});
   return listed;
@@ -179,18 +186,18 @@ PartEnd end_of(const proto::NearEnded& message) {
 absl::Status send(int fd, const Work& work) {
   proto::NearRequest message;
   std::visit([&](const auto& one) { fill(one, message); }, work);
-  return send_message(fd, message);
+  return send_message(fd, kMostWork, message);
 }
 
 absl::Status send(int fd, const Answer& answer) {
   proto::NearReply message;
   std::visit([&](const auto& one) { fill(one, message); }, answer);
-  return send_message(fd, message);
+  return send_message(fd, kMostAnswer, message);
 }
 
 absl::StatusOr<Work> receive_work(int fd) {
   proto::NearRequest message;
-  SCALAI_RETURN_IF_ERROR(receive_message(fd, 0, message));
+  SCALAI_RETURN_IF_ERROR(receive_message(fd, 0, kMostWork, message));
   if (message.has_list()) {
     ListWork work{.folder = message.list().folder()};
     if (message.list().has_run()) work.run = run_of(message.list().run());
@@ -202,7 +209,7 @@ absl::StatusOr<Work> receive_work(int fd) {
 
 absl::StatusOr<Answer> receive_answer(int fd, double patience_s) {
   proto::NearReply message;
-  SCALAI_RETURN_IF_ERROR(receive_message(fd, patience_s, message));
+  SCALAI_RETURN_IF_ERROR(receive_message(fd, patience_s, kMostAnswer, message));
   switch (message.what_case()) {
     case proto::NearReply::kHello: return Answer(Hello{message.hello().version(), message.hello().threads()});
     case proto::NearReply::kListed: return Answer(listed_of(message.listed()));

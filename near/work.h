@@ -13,7 +13,9 @@
 
 namespace scalai::near {
 
-constexpr int kProtocol = 2;
+constexpr int kProtocol = 3;
+constexpr size_t kMostFiles = 1'000'000;           // that a host lists
+constexpr int64_t kMostListed = int64_t{1} << 56;  // bytes of them all
 
 // The folder of work is that of a run, and the files are those of a step of its job that some reader keeps.
 struct RunView {
@@ -66,8 +68,9 @@ struct ListedFile {
   bool has_mark = false;   // begins with the byte order mark of UTF-8
 };
 struct Listed {
-  std::vector<ListedFile> files;  // sorted by name
+  std::vector<ListedFile> files;  // sorted by name, also over all that come
   std::string problem;
+  bool more = false;  // another Listed follows
 };
 struct Output {
   std::string bytes;
@@ -88,7 +91,7 @@ struct PartEnd {
 };
 using Answer = std::variant<Hello, Listed, Output, Alive, PartEnd>;
 
-// Failures: FailedPrecondition (nobody reads any more), Aborted.
+// Failures: FailedPrecondition (nobody reads any more), Aborted; InvalidArgument: the message is too large.
 absl::Status send(int fd, const Work& work);
 absl::Status send(int fd, const Answer& answer);
 

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "near/session.h"
 #include "near/worker.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/random.h"
@@ -75,6 +78,11 @@ TEST(Frames, WhatIsNoneIsRefused) {
   }
   {
     Ends ends;
+    ASSERT_EQ(::write(ends.write.get(), "snr1\0\0\0\x01", 8), 8);
+    EXPECT_THAT(message_of(receive_answer(ends.read.get(), 1).status()), HasSubstr("a message of 16777216 bytes"));
+  }
+  {
+    Ends ends;
     ASSERT_EQ(::write(ends.write.get(), "snr1\x02\0\0\0\xff\xff", 10), 10);
     EXPECT_EQ(receive_answer(ends.read.get(), 1).status().code(), absl::StatusCode::kInvalidArgument);
   }
@@ -136,6 +144,23 @@ TEST(Serve, AnswersUntilItsInputIsClosed) {
   to.write = {};
   worker.join();
   before.empty() ? ::unsetenv("LC_ALL") : ::setenv("LC_ALL", before.c_str(), 1);
+}
+
+TEST(Serve, ListsManyFilesInSeveralMessages) {
+  std::string folder = ::testing::TempDir() + "list-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  for (int i = 0; i < 2500; ++i) std::ofstream(folder + "/" + std::to_string(i));
+  Ends to, from;
+  std::thread worker([&] { serve(to.read.get(), from.write.get(), "/tmp"); });
+  {
+    auto session = Session::over({.name = "h", .folder = folder}, 10, std::move(to.write), std::move(from.read));
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto files = (*session)->list();
+    ASSERT_TRUE(files.ok()) << files.status();
+    EXPECT_EQ(files->size(), 2500U);
+  }
+  worker.join();
+  std::filesystem::remove_all(folder);
 }
 
 // Once for each: two parts read the same mount.

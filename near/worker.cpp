@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 64;  // folders within each other
-constexpr size_t kMostFiles = 1'000'000;
+constexpr int kDeepest = 64;      // folders within each other
+constexpr size_t kListed = 1000;  // files in a message
 constexpr size_t kOutput = size_t{1} << 20;
 
 ListedFile facts_of(const std::string& name, const std::string& path, int64_t bytes) {
@@ -60,6 +60,7 @@ class Lister {
     struct stat facts {};
     if (::stat(folder_.c_str(), &facts) == 0) within_.emplace_back(facts.st_dev, facts.st_ino);
     walk("", 0);
+    if (!listed_.problem.empty()) listed_.files.clear();
     std::sort(listed_.files.begin(), listed_.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
     return std::move(listed_);
@@ -176,6 +177,18 @@ absl::StatusOr<std::string> folder_of(const std::string& folder, const std::opti
   return files;
 }
 
+// In messages of some files each.
+absl::Status send_listed(int out, const Listed& listed) {
+  size_t sent = 0;
+  do {
+    const size_t end = std::min(sent + kListed, listed.files.size());
+    Listed some{.files = {}, .problem = listed.problem, .more = end < listed.files.size()};
+    for (; sent < end; ++sent) some.files.push_back(listed.files[sent]);
+    SCALAI_RETURN_IF_ERROR(send(out, Answer(std::move(some))));
+  } while (sent < listed.files.size());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Listed list_folder(const std::string& folder) { return Lister(folder).list(); }
@@ -189,8 +202,8 @@ void serve(int in, int out, const std::string& scratch, const OpenRun& open_run)
     if (!work.ok()) return;
     if (const auto* list = std::get_if<ListWork>(&*work)) {
       const auto folder = folder_of(list->folder, list->run, open_run, opened);
-      sent = send(out, Answer(folder.ok() ? list_folder(*folder)
-                                          : Listed{.files = {}, .problem = message_of(folder.status())}));
+      sent = send_listed(
+          out, folder.ok() ? list_folder(*folder) : Listed{.files = {}, .problem = message_of(folder.status())});
     } else {
       PartWork part = std::get<PartWork>(*std::move(work));
       const auto folder = folder_of(part.folder, part.run, open_run, opened);

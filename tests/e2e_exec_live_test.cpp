@@ -101,8 +101,40 @@ TEST_F(ExecLive, ALauncherStartsTheWorkers) {
   expect_replayable();
   const Outcome none = exec(replicated_scenario(), "--launcher=false --scale-model=1/16");
   EXPECT_EQ(none.code, 5) << none.err;
-  EXPECT_THAT(none.err, HasSubstr("ends before it has joined: exit code 1, see"));
+  EXPECT_THAT(none.err, HasSubstr("ends before it has joined: exit code 1; "));
   EXPECT_THAT(scalai("exec x.textproto --out=y --launcher=srun --no-workers").err, HasSubstr("exclude each other"));
+}
+
+// The controller is killed while it cannot write the checkpoint of the last step; the next one writes it.
+TEST_F(ExecLive, TheLastStepIsKeptByWhoeverGoesOn) {
+  write_all(path("trained.textproto"), R"(schema_version: 1
+name: "trained"
+cluster { hosts { count: 2 gpus: 1 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" } }
+jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 steps: 7 configs { layout: "dp2" step_time: "1s" } }
+)");
+  write_all(path("train"), fmt::format("#!/bin/sh\ntouch '{}'\nexec '{}/executor_trainer'\n", path("exec/checkpoints"),
+                                       kPrograms.string()));
+  fs::permissions(path("train"), fs::perms::owner_all);
+  Outcome run;
+  std::thread first([&] {
+    run = exec(path("trained.textproto"),
+               fmt::format("--scale-model=1/32 --train=\"'{}'\" 2>'{}'", path("train"), path("said")));
+  });
+  EXPECT_TRUE(eventually([&] {
+    return read_all(path("said")).find("the checkpoint of its last step, 7, failed and is tried again") !=
+           std::string::npos;
+  })) << read_all(path("said"));
+  const pid_t pid = this->controller();
+  EXPECT_GT(pid, 0);
+  if (pid > 0) kill(pid, SIGKILL);
+  first.join();
+  EXPECT_NE(run.code, 0);
+  fs::remove(path("exec/checkpoints"));
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("exec")));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(summary("exec")).at("jobs")[0].at("state"), "complete");
+  EXPECT_TRUE(fs::exists(path("exec/checkpoints/a/step_00000007/manifest.json")));
+  expect_replayable();
 }
 
 // What needs no training program; python/tests/test_job.py has the rest.

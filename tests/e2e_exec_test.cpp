@@ -97,9 +97,13 @@ TEST_F(Exec, SurvivesAWorkerKilledFromOutside) {
   if (victim > 0) kill(victim, SIGKILL);
   controller.join();
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("lost the worker of h1"));
-  const nlohmann::json job = nlohmann::json::parse(summary("exec")).at("jobs")[0];
-  EXPECT_THAT(job.at("reconfigurations")[0].at("cause").get<std::string>(), HasSubstr("lost g2"));
+  const std::string cause = fmt::format("killed by signal 9 (Killed); {} is empty", path("exec/workers/worker-1.log"));
+  EXPECT_THAT(run.err, HasSubstr("lost the worker of h1: connection closed: " + cause));
+  EXPECT_THAT(run.out, HasSubstr("the worker of h1"));
+  EXPECT_THAT(read_all(path("exec/events.csv")), HasSubstr(cause));
+  const nlohmann::json report = nlohmann::json::parse(summary("exec"));
+  EXPECT_THAT(report.at("losses")[0].at("cause").get<std::string>(), HasSubstr(cause));
+  EXPECT_THAT(report.at("jobs")[0].at("reconfigurations")[0].at("cause").get<std::string>(), HasSubstr("lost g2"));
   expect_replayable();
 }
 

@@ -34,7 +34,7 @@ TEST_F(EndToEnd, InterruptedIsNotAnExpectationThatFailed) {
     Outcome run;
     for (int seconds = 1; run.err.empty() && seconds <= 16; seconds *= 2) {  // a slow start is interrupted unsaid
       run =
-          shell(fmt::format("timeout --preserve-status -s INT {} '{}/scalai' sim {} --network={} --set=until=2000000h "
+          shell(fmt::format("timeout --preserve-status -s INT {} '{}/scalai' sim {} --network={} --set=until=1380h "
                             "--set=cluster.storage.write=1GB/s "
                             "'--set=jobs[0].checkpoint.every_steps=1' --out='{}'",
                             seconds, kPrograms.string(), small_scenario(""), network, path("out")));

@@ -56,5 +56,17 @@ TEST_F(FsRemoteTest, AFileThatHasChangedOnTheServerIsRefused) {
   EXPECT_FALSE(is_mounted("m"));
 }
 
+TEST_F(FsRemoteTest, AServerWithoutVersionsIsShownOnlyIfItIsTrusted) {
+  const vfs::TestServer server(records(3000), "");
+  ASSERT_EQ(index(server.url()).code, 0);
+  const Outcome refused = mount("m", options());
+  EXPECT_EQ(refused.code, 3) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("the server tells no version, neither ETag nor Last-Modified"));
+  EXPECT_THAT(refused.err, HasSubstr("--trust-source"));
+  EXPECT_FALSE(is_mounted("m"));
+  const Outcome trusted = mount("m", options() + " --trust-source");
+  EXPECT_EQ(trusted.code, 0) << trusted.err;
+}
+
 }  // namespace
 }  // namespace scalai::testing

@@ -367,6 +367,7 @@ TEST_F(ParallelizeCommand, ANetworkThatIsUnknownIsAssumed) {
   EXPECT_TRUE(has(run(words).out, "assumed"));
   EXPECT_EQ(found(words)["best"][0]["step_s"], found(words + "--nics=1 --nic=100Gbps")["best"][0]["step_s"]);
   refused(words + "--nic=0Gbps", 2, {"--nic: the bandwidth is 0"});
+  refused(words + "--nic=1e-320Gbps", 2, {"--nic: \"1e-320Gbps\" is not a bandwidth: it is out of range"});
 }
 
 TEST_F(ParallelizeCommand, PipeDreamsPlanner) {

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-
 #include <nlohmann/json.hpp>
 
 #include "ptc/checkpoint/views/testing/test_model.h"
+#include "tests/checkpoint_command.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -15,23 +14,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-class ReshardCommand : public FolderTest {
- protected:
-  // Words with {} for the folder of the test.
-  Outcome scalai(std::string words) const {
-    for (size_t at = words.find("{}"); at != std::string::npos; at = words.find("{}")) words.replace(at, 2, folder_);
-    const std::string command =
-        fmt::format("{}/bin/scalai {} > {}/stdout 2> {}/stderr", SCALAI_BINARY_DIR, words, folder_, folder_);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path("stdout")), text_of(path("stderr"))};
-  }
-};
+class ReshardCommand : public CommandTest {};
 
 // Another bit in the first byte of a tensor of a safetensors file.
 bool change_tensor(const std::string& file, const std::string& tensor) {
@@ -42,6 +25,36 @@ bool change_tensor(const std::string& file, const std::string& tensor) {
   if (!names.contains(tensor)) return false;
   damage(file, static_cast<int64_t>(8 + header) + names.at(tensor).at("data_offsets").at(0).get<int64_t>());
   return true;
+}
+
+// Layers that predict further tokens, which the model has no place for.
+TEST_F(ReshardCommand, ATrainedTensorIsLeftOutOnlyByName) {
+  write_hugging_face(path("hf"), deepseek_config(), {}, 3, true,
+                     {{"model.layers.2.eh_proj.weight", tensor::DType::kBF16, {8, 16}},
+                      {"model.layers.2.enorm.weight", tensor::DType::kBF16, {8}}});
+  for (const char* words : {"reshard {}/hf {}/to --to=tp1 --verify", "reshard {}/hf {}/to --to=logical", "show {}/hf",
+                            "verify {}/hf", "stats {}/hf"}) {
+    const Outcome refused = scalai(fmt::format("checkpoint {}", words));
+    EXPECT_EQ(refused.code, 3) << words << refused.out;
+    EXPECT_THAT(refused.err, HasSubstr("\"model.layers.2.enorm.weight\" [8] is not expected")) << words;
+    EXPECT_THAT(refused.err, HasSubstr("--drop='model.layers.2.*'")) << words;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("to")));
+  const std::string drop = " --drop=model.layers.2.*";
+  const Outcome done = scalai("checkpoint reshard {}/hf {}/to --to=tp1 --verify" + drop);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("read back and equal to the source: "));
+  EXPECT_THAT(done.out, HasSubstr("tensors, without 2 that are left out\n"));
+  EXPECT_THAT(done.out,
+              HasSubstr("note: left out, as --drop says: model.layers.2.eh_proj.weight, model.layers.2.enorm.weight"));
+  const Outcome back = scalai("checkpoint reshard {}/to {}/back --to=hf --verify --format=json");
+  EXPECT_EQ(json::parse(back.out)["left_out"], json::array());
+  EXPECT_EQ(json::parse(text_of(path("back/config.json")))["num_nextn_predict_layers"], 0);
+  const Outcome shown = scalai("checkpoint show {}/hf --format=json" + drop);
+  EXPECT_EQ(json::parse(shown.out)["left_out"].size(), 2U);
+  EXPECT_THAT(scalai("checkpoint stats {}/hf --since={}/to" + drop).err, HasSubstr("left out, as --drop says"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/to {}/again --to=hf" + drop).err,
+              HasSubstr("--drop: nothing that may be left out is named \"model.layers.2.*\""));
 }
 
 TEST_F(ReshardCommand, ThereAndBackWithVerify) {
@@ -64,13 +77,38 @@ TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   EXPECT_EQ(copied.code, 3);
   EXPECT_THAT(copied.err, HasSubstr("The source is damaged"));
   EXPECT_FALSE(std::filesystem::exists(path("d")));
-  EXPECT_THAT(scalai("checkpoint reshard {}/a {}/d --to=hf").out, HasSubstr("not compared with its own checksums"));
   const Outcome shown = scalai("checkpoint show {}/a --format=json");
   EXPECT_EQ(shown.code, 0);
   const json info = json::parse(shown.out);
   EXPECT_EQ(info["kind"], "arranged");
   EXPECT_EQ(info["layout"], "tp4,pp2");
   EXPECT_EQ(info["naming"], "megatron");
+}
+
+// Nothing that is made of damaged state looks sound.
+TEST_F(ReshardCommand, DamageIsNeverCertified) {
+  write_hugging_face(path("hf"), gpt2_config());
+  const Outcome sound = scalai("checkpoint reshard {}/hf {}/a --to=tp2");
+  ASSERT_EQ(sound.code, 0) << sound.err;
+  EXPECT_THAT(sound.out, HasSubstr("note: the source has no checksums"));
+  EXPECT_THAT(scalai("checkpoint verify {}/hf").out, HasSubstr("it has no checksums"));
+  ASSERT_TRUE(change_tensor(path("a/rank_001.safetensors"), "decoder.layers.0.mlp.linear_fc1.weight"));
+  const Outcome refused = scalai("checkpoint reshard {}/a {}/b --to=hf");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("rank_001.safetensors: tensor \"decoder.layers.0.mlp.linear_fc1.weight\" (\""));
+  for (const char* left : {"b", "b.partial", "b.partial.journal"})
+    EXPECT_FALSE(std::filesystem::exists(path(left))) << left;
+  const Outcome accepted = scalai("checkpoint reshard {}/a {}/b --to=hf --accept-damage --verify");
+  EXPECT_EQ(accepted.code, 0) << accepted.err;
+  EXPECT_THAT(accepted.out, HasSubstr("damaged, and copied as it is: "));
+  const Outcome verified = scalai("checkpoint verify {}/b");
+  EXPECT_EQ(verified.code, 3);
+  EXPECT_THAT(verified.out + verified.err, ::testing::Not(HasSubstr("all checksums are right")));
+  EXPECT_THAT(verified.err, HasSubstr("was written from damaged state, which was accepted: "));
+  EXPECT_THAT(scalai("checkpoint show {}/b").out, HasSubstr("note: has state that was copied from a damaged file: "));
+  EXPECT_EQ(json::parse(scalai("checkpoint show {}/b --format=json").out)["damage"].size(), 1u);
+  EXPECT_EQ(scalai("checkpoint reshard {}/b {}/c --to=tp2").code, 0);
+  EXPECT_EQ(scalai("checkpoint verify {}/c").code, 3);
 }
 
 TEST_F(ReshardCommand, DryRunWritesNothing) {

@@ -9,6 +9,7 @@
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -244,10 +245,10 @@ void print_json(const Tables& tables) {
                       {"fit", summary_json(group.fit)},
                       {"held_out", summary_json(group.held_out)},
                       {"published_over_predicted", {group.low, group.high}}});
-  print("{}\n", Json{{"groups", std::move(groups)},
-                     {"tables", std::move(all)},
-                     {"not_modelled", parallel::validation::not_modelled()}}
-                    .dump(2));
+  print("{}\n", json_text(Json{{"groups", std::move(groups)},
+                               {"tables", std::move(all)},
+                               {"not_modelled", parallel::validation::not_modelled()}},
+                          {.indent = 2}));
 }
 
 // What is wrong with the names of tables, "" when nothing is.

@@ -8,6 +8,7 @@
 #include "apps/accuracy/policies/validation.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -144,7 +145,7 @@ void print_json(const std::vector<SetResult>& results) {
     }
     all.push_back(std::move(json));
   }
-  print("{}\n", Json{{"sets", std::move(all)}}.dump(2));
+  print("{}\n", json_text(Json{{"sets", std::move(all)}}, {.indent = 2}));
 }
 
 std::string how_to_get(const std::string& data) {

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -144,7 +145,7 @@ int list_machines(const std::string& format, const std::string& what) {
     for (const std::string& name : hosts ? cluster::host_kind_names() : std::vector<std::string>{}) {
       out["hosts"].push_back(json_of_host(*cluster::find_host_kind(name)));
     }
-    print("{}\n", out.dump(2));
+    print("{}\n", json_text(out, {.indent = 2}));
     return 0;
   }
   if (gpus) print(gpu_table().text(stdout_screen()));
@@ -168,7 +169,7 @@ int show_machine(const std::string& name, const std::string& format) {
   if (format == "json") {
     ordered_json out = kind != nullptr ? json_of_host(*kind) : json_of_gpu(gpu);
     if (kind != nullptr) out["gpu"] = json_of_gpu(gpu);
-    print("{}\n", out.dump(2));
+    print("{}\n", json_text(out, {.indent = 2}));
   } else if (format == "csv") {
     print(table.csv());
   } else {

@@ -6,6 +6,7 @@
 #include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/model/catalogue.h"
@@ -39,7 +40,7 @@ int list_models(const Recipe& recipe, const std::string& format) {
                     {"state_bytes", bytes}});
   }
   if (format == "json") {
-    print("{}\n", rows.dump(2));
+    print("{}\n", json_text(rows, {.indent = 2}));
   } else {
     print(format == "csv" ? table.csv() : table.text(stdout_screen()));
     if (format == "table")
@@ -109,7 +110,7 @@ int show_model(const Model& model, const Recipe& recipe, const std::string& form
                                          {"state_bytes_per_home", per_home},
                                          {"by_kind", by_kind},
                                          {"tensors", rows}};
-    print("{}\n", json.dump(2));
+    print("{}\n", json_text(json, {.indent = 2}));
     return 0;
   }
   kinds.rule();

@@ -7,6 +7,7 @@
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/common/output.h"
+#include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -58,7 +59,11 @@ void show_json(const Checkpoint& checkpoint) {
                        {"layout", info.layout}, {"model", model_of(checkpoint)},          {"job", info.job}};
   if (info.step >= 0) json["step"] = info.step;
   json["epoch"] = info.epoch;
+  json["left_out"] = info.dropped;
   json["notes"] = info.notes;
+  json["damage"] = ordered_json::array();
+  for (const checkpoint::Damage& damage : info.damage)
+    json["damage"].push_back({{"what", damage.what}, {"states", damage.states}});
   json["state_bytes"] = checkpoint.state_bytes();
   for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
     json["kinds"].push_back({{"kind", model::name_of(kind)}, {"tensors", of_kind.tensors}, {"bytes", of_kind.bytes}});
@@ -73,7 +78,7 @@ void show_json(const Checkpoint& checkpoint) {
                                {"kind", model::name_of(state.kind)},
                                {"bytes", bytes_of(state)}});
   }
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json_text(json, {.indent = 2}));
 }
 
 void show_table(const Checkpoint& checkpoint) {
@@ -106,6 +111,17 @@ void show_table(const Checkpoint& checkpoint) {
   print("{}", notes_text(info));
 }
 
+// What verify() knows, and no more.
+std::string sums_text(const Checkpoint::Sums& sums) {
+  if (sums.summed == 0 && sums.tensors > 0)
+    return "it has no checksums; everything is there and readable, and copies are equal";
+  if (sums.summed < sums.tensors)
+    return fmt::format(
+        "the checksums of {} of its {} tensors are right; the others have none, and are there and readable",
+        sums.summed, sums.tensors);
+  return sums.of_manifest ? "all checksums are right" : "all checksums of tensors (CRC-32 of the archives) are right";
+}
+
 int verify(const Checkpoint& checkpoint, const std::string& format) {
   absl::Status status;
   {
@@ -116,27 +132,26 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                        fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
          }});
   }
+  if (status.ok()) status = checkpoint.known_damage();
   if (!status.ok()) return report_error(status);
   int64_t bytes = 0;
-  bool summed = true;
-  for (const CheckpointFile& file : checkpoint.files()) {
-    bytes += file.bytes;
-    summed = summed && !file.checksum.empty();
-  }
+  for (const CheckpointFile& file : checkpoint.files()) bytes += file.bytes;
+  const Checkpoint::Sums sums = checkpoint.sums();
   if (format == "json") {
-    print("{}\n", ordered_json({{"path", checkpoint.info().path},
-                                {"valid", true},
-                                {"files", checkpoint.files().size()},
-                                {"bytes", bytes},
-                                {"checksums", summed},
-                                {"notes", checkpoint.info().notes}})
-                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(ordered_json({{"path", checkpoint.info().path},
+                                          {"valid", true},
+                                          {"files", checkpoint.files().size()},
+                                          {"bytes", bytes},
+                                          {"checksums", sums.summed == sums.tensors},
+                                          {"tensors", sums.tensors},
+                                          {"tensors_with_checksums", sums.summed},
+                                          {"left_out", checkpoint.info().dropped},
+                                          {"notes", checkpoint.info().notes}}),
+                            {.indent = 2}));
     return 0;
   }
   print("{}: valid: {}, {}; {}\n", checkpoint.info().path, counted(std::ssize(checkpoint.files()), "file"),
-        format_bytes(bytes),
-        summed ? "all checksums are right"
-               : "it has no checksums; everything is there and readable, and copies are equal");
+        format_bytes(bytes), sums_text(sums));
   print("{}", notes_text(checkpoint.info()));
   return 0;
 }
@@ -167,7 +182,7 @@ Command checkpoint_command() {
            .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint stats DIR [OPTION…]\nscalai "
                     "checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
            .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
-           .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
+           .options = joined({checkpoint_source_options(), {drop_option(), format_option({"table", "json"})}}),
            .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
                         "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
            .min_arguments = 2,
@@ -176,7 +191,8 @@ Command checkpoint_command() {
                {{"show", "Print kind, model, layout, tensors and files."},
                 {"verify",
                  "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
-                 "All damage is listed by file, tensor and box, and the exit code is 3."},
+                 "All damage is listed by file, tensor and box, and the exit code is 3; so is damage that "
+                 "--accept-damage copied."},
                 {"stats", "What is in its tensors: scalai checkpoint stats --help."},
                 {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
           checkpoint_main};

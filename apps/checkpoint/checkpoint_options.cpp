@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/model/catalogue.h"
@@ -24,7 +25,25 @@ std::vector<OptionSpec> checkpoint_source_options() {
       text_option("config", "FILE", "A config.json that says which model it is."),
       suggesting(text_option("model", "NAME", "The same by the name of a catalogue model."), model::catalogue_names()),
       text_option("families", "DIR",
-                  "Folder of naming families (*.textproto) that add to the built-in ones or replace them.")};
+                  "Folder of naming families (*.textproto) that add to the built-in ones or replace them."),
+      flag_option(
+          "trust-source",
+          "Take files of a server that tells neither ETag nor Last-Modified for unchanged. Else what was read of "
+          "them is read again in the end, and a difference is an error.")};
+}
+
+OptionSpec drop_option() {
+  return list_option(
+      "drop", "NAMES",
+      "Leave out tensors that the model has no place for, by their names in the files; *, ? and [a-z] as in "
+      "names of files; or an optimizer's state that is not understood (optimizer). Else they are refused.");
+}
+
+void tell_dropped(const checkpoint::Checkpoint* checkpoint) {
+  if (checkpoint == nullptr || checkpoint->info().dropped.empty()) return;
+  for (const std::string& note : checkpoint->info().notes) {
+    if (note.starts_with("left out")) say("scalai checkpoint: note: {}\n", note);
+  }
 }
 
 namespace {
@@ -44,7 +63,7 @@ absl::StatusOr<tensor::DType> parse_float(const std::string& text) {
 }
 
 // Nothing for a local path.
-absl::StatusOr<SourceOpener> opener_of(const std::string& path) {
+absl::StatusOr<SourceOpener> opener_of(const std::string& path, [[maybe_unused]] bool trust_source) {
   if (path.find("://") == std::string::npos) return SourceOpener();
 #ifdef SCALAI_WITH_CURL
   const std::string shown = vfs::display_name(path);
@@ -54,7 +73,7 @@ absl::StatusOr<SourceOpener> opener_of(const std::string& path) {
         fmt::format("{}: an address of a checkpoint has no user, query or fragment; s3:// takes credentials "
                     "from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
                     shown));
-  return vfs::make_opener();
+  return vfs::make_opener({.trust_source = trust_source});
 #else
   return missing("this program was built without libcurl, which reads from servers");
 #endif
@@ -63,13 +82,14 @@ absl::StatusOr<SourceOpener> opener_of(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path) {
-  SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, opener_of(path));
+  SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, opener_of(path, arguments.flag("trust-source")));
   checkpoint::OpenOptions options = {.names = arguments.text("names"),
                                      .from = arguments.text("from"),
                                      .config = arguments.text("config"),
                                      .model = arguments.text("model"),
                                      .families = arguments.text("families"),
                                      .opener = std::move(opener)};
+  checkpoint::add_drop(arguments.list("drop"), options);
   return options;
 }
 

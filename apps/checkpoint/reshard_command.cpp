@@ -15,6 +15,7 @@
 #include "apps/checkpoint/step_device_option.h"
 #include "apps/common/output.h"
 #include "apps/common/transform_option.h"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/screen.h"
@@ -61,8 +62,10 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     spec = *std::move(parsed);
   }
   spec.extras = !arguments.flag("no-extras");
-  spec.optimizer = arguments.text("drop") != "optimizer";
-  spec.masters = arguments.text("drop").empty();
+  const std::vector<std::string> drop = arguments.list("drop");
+  const auto drops = [&](const char* word) { return std::find(drop.begin(), drop.end(), word) != drop.end(); };
+  spec.optimizer = !drops("optimizer");
+  spec.masters = spec.optimizer && !drops("masters");
   if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
   if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
   if (arguments.has("part")) std::tie(spec.part, spec.parts) = part_of(arguments.text("part")).value();
@@ -80,6 +83,7 @@ ReshardOptions options_of(const Arguments& arguments) {
       .families = arguments.text("families"),
       .force = arguments.flag("force"),
       .restart = arguments.flag("restart"),
+      .trust_source = arguments.flag("trust-source"),
       .progress = {}};
 }
 
@@ -122,13 +126,16 @@ ordered_json head_json(const View& view, const ReshardOptions& options, const Re
 
 std::vector<std::string> notes_of(const View& view, const ReshardOptions& options) {
   std::vector<std::string> notes = view.notes();
-  const std::vector<checkpoint::CheckpointFile>& files = view.checkpoint().files();
-  const bool has_checksums =
-      std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.checksum.empty(); });
-  if (has_checksums && !options.verify) {
-    notes.push_back(
-        "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
+  if (const Checkpoint::Sums sums = view.checkpoint().sums(); sums.summed < sums.tensors) {
+    notes.push_back(fmt::format(
+        "{} no checksums, so damage in {} would go along unseen",
+        sums.summed == 0 ? std::string("the source has")
+                         : fmt::format("{} of {} tensors of the source have", sums.tensors - sums.summed, sums.tensors),
+        sums.summed == 0 ? "it" : "them"));
   }
+  if (!view.checkpoint().has_versions())
+    notes.push_back(fmt::format("the server tells no version of the source: {}",
+                                options.trust_source ? "it is taken for unchanged" : "what is read is read twice"));
   if (!options.compare_replicas && view.checkpoint().has_replicas()) {
     notes.push_back("copies of the same state were not compared; the first of each counts");
   }
@@ -139,6 +146,16 @@ std::string notes_text(const View& view, const ReshardOptions& options) {
   std::string text;
   for (const std::string& note : notes_of(view, options)) text += fmt::format("note: {}\n", note);
   return text;
+}
+
+// What --verify compared, and what of the source it could not.
+std::string compared_text(const View& view, const ReshardOptions& options) {
+  if (!options.verify) return "";
+  if (view.spec().parts > 1) return "; read back and as it was written";
+  const size_t compared = view.tensors().size();
+  const size_t left = view.checkpoint().tensors().size() - compared + view.checkpoint().info().dropped.size();
+  return fmt::format("; read back and equal to the source: {}{}", counted(static_cast<int64_t>(compared), "tensor"),
+                     left > 0 ? fmt::format(", without {} that {} left out", left, left == 1 ? "is" : "are") : "");
 }
 
 void print_plan(const View& view, const ReshardOptions& options, const ReshardPlan& plan, const std::string& format) {
@@ -154,6 +171,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
     json["threads"] = plan.threads;
     json["chunk_bytes"] = plan.chunk_bytes;
     json["peak_memory_bytes"] = plan.peak_memory_bytes;
+    json["left_out"] = view.checkpoint().info().dropped;
     json["notes"] = notes_of(view, options);
     for (const PlannedFile& file : plan.files) {
       json["plan"].push_back({{"file", file.name},
@@ -163,7 +181,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
                               {"smallest_run_bytes", file.smallest_run},
                               {"padding_bytes", file.padding_bytes}});
     }
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
   Table table({"file", "bytes>", "from files>", "runs>", "smallest run>", "padding>"});
@@ -187,22 +205,26 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     json["bytes_written"] = result.bytes_written;
     json["seconds"] = seconds;
     json["verified"] = options.verify;
+    if (options.verify && view.spec().parts == 1) json["compared_tensors"] = view.tensors().size();
+    json["left_out"] = view.checkpoint().info().dropped;
     json["was_complete"] = result.was_complete;
+    json["damage"] = ordered_json::array();
+    for (const checkpoint::Damage& damage : result.damage) json["damage"].push_back(damage.what);
     json["notes"] = notes_of(view, options);
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
+  for (const checkpoint::Damage& damage : result.damage) print("damaged, and copied as it is: {}\n", damage.what);
   if (result.was_complete) {
     print("{}: an earlier run had finished it: {}, {}{}\n{}", options.target, counted(result.files, "file"),
-          format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
-          notes_text(view, options));
+          format_bytes(result.bytes_total), compared_text(view, options), notes_text(view, options));
     return;
   }
   const int64_t before = result.bytes_total - result.bytes_written;
   print("{}: {}, {} as {} in {}{}{}\n{}", options.target, counted(result.files, "file"),
         format_bytes(result.bytes_total), view.name(), format_seconds(seconds),
         before > 0 ? fmt::format(", of which an earlier run wrote {}", format_bytes(before)) : "",
-        options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
+        compared_text(view, options), notes_text(view, options));
 }
 
 // Runs the plan, with progress, and prints the result.
@@ -240,6 +262,10 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   if (view.spec().naming == "job")
     return report_error(
         invalid("--part: a job's checkpoint is written by one process; say other names, such as logical"));
+  if (!view.checkpoint().has_versions() && !options.trust_source)
+    return report_error(invalid(
+        "--part: the server tells no version of the source, neither ETag nor Last-Modified, so nothing shows that all "
+        "parts are of the same one; --trust-source takes it for unchanged"));
   const int part = spec.part, parts = spec.parts;
   spec.part = 0;
   spec.parts = 1;
@@ -347,12 +373,13 @@ int reshard(const Arguments& arguments) {
     return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(useless, "\n")));
   absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
+  std::erase(open->drop, "masters");
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
+  open->accept_damage = arguments.flag("accept-damage");
   if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
-    open->drop_optimizer = !spec->optimizer;
   }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
@@ -363,9 +390,8 @@ int reshard(const Arguments& arguments) {
   if (spec->parts > 1) return reshard_part(**view, *std::move(spec), options, arguments);
   const auto plan = plan_reshard(**view, options);
   if (!plan.ok()) return report_error(plan.status());
-  const std::string format = arguments.text("format");
   if (arguments.flag("dry-run")) {
-    print_plan(**view, options, *plan, format);
+    print_plan(**view, options, *plan, arguments.text("format"));
     return 0;
   }
   const absl::StatusOr<checkpoint::ReshardResult> result = run(**view, *plan, options, arguments);
@@ -382,20 +408,19 @@ std::vector<OptionSpec> reshard_options() {
       formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),
       count_option("threads", "N", "Threads (one a core if not given)."),
       bytes_option("shard-size", "SIZE", "With hf: most bytes of tensors in a file of several (5GB if not given)."),
-      flag_option(
-          "verify",
-          "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
-          "and all state with SRC."),
+      flag_option("verify", "Compare SRC with its checksums first, and all of DST with SRC before it gets its name."),
+      flag_option("accept-damage",
+                  "Copy also what has not its checksum, and say so in DST's manifest; else it is an error."),
       choice_option("replicas", "WHICH",
                     "State that several files of SRC have (norms on every rank): compare all copies, or take the first "
                     "of each unseen.",
                     {"compare", "first"}, "compare"),
       flag_option("no-extras",
                   "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
-      choice_option("drop", "STATE",
-                    "Leave out masters and moments (optimizer), or masters alone: forms without a place for them are "
-                    "refused otherwise.",
-                    {"optimizer", "masters"}),
+      list_option(
+          "drop", "STATE,…",
+          "Leave out masters and moments (optimizer), masters alone (masters), or tensors that the model has no place "
+          "for, by their names in SRC (*, ?, [a-z] as for files). Nothing else that is trained is left out."),
       text_option("dtype", "DTYPE",
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),

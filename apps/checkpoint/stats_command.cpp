@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
@@ -16,6 +15,8 @@
 #include "apps/common/output.h"
 #include "apps/common/run_place.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
+#include "ptc/base/name_patterns.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -46,9 +47,7 @@ struct Looked {
 };
 
 bool matches(const std::string& name, const std::vector<std::string>& patterns) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-           return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-         });
+  return patterns.empty() || matches_any(name, patterns);
 }
 
 // InvalidArgument: patterns that no tensor matches.
@@ -216,7 +215,7 @@ void print_json(const Looked& looked) {
     if (stats.change) one["change"] = json_of(*stats.change);
     json["tensors"].push_back(std::move(one));
   }
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json_text(json, {.indent = 2}));
 }
 
 // What --require-finite misses.
@@ -304,7 +303,7 @@ absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
     if (arguments.has(option)) words.push_back(fmt::format("--{}={}", option, is_path ? absolute_path(value) : value));
   };
   for (const char* file : {"config", "families"}) pass(file, true, near.form);
-  for (const char* same : {"from", "names", "model"}) pass(same, false, near.form);
+  for (const char* same : {"from", "names", "model", "drop"}) pass(same, false, near.form);
   pass("since", true, near.since_words);
   for (const char* same : {"since-from", "since-names"}) pass(same, false, near.since_words);
   return near;
@@ -314,6 +313,7 @@ absl::StatusOr<checkpoint::OpenOptions> options_of(const Arguments& arguments, c
                                                    const std::string& of) {
   SCALAI_ASSIGN_OR_RETURN(checkpoint::OpenOptions options, open_options_of(arguments, path));
   options.from = arguments.text(of + "from"), options.names = arguments.text(of + "names");
+  options.drop_may_be_idle = !of.empty();
   return options;
 }
 
@@ -391,7 +391,7 @@ std::string wrong_options(const Arguments& arguments) {
     if (!is_run(path) && arguments.has(one))
       return fmt::format("--{} is for the folder of a run that goes on, which {} is not", one, path);
   }
-  for (const char* one : {"host", "hosts", "from", "names", "config", "model", "families"}) {
+  for (const char* one : {"host", "hosts", "from", "names", "config", "model", "families", "drop"}) {
     if (is_run(path) && arguments.has(one))
       return fmt::format("--{} is for files; {} is a run, whose workers know their state", one, path);
   }
@@ -416,6 +416,7 @@ int stats_main(const Arguments& arguments) {
   auto stats = look(*sources, *tensors, *std::move(near));
   if (!stats.ok()) return report_error(stats.status());
   const Checkpoint* const since = sources->before();
+  for (const Checkpoint* const each : {&checkpoint, since}) tell_dropped(each);
   Looked looked{checkpoint, since, sources->checkpoint.path, sources->since.path, *std::move(stats), {}, {}, {}};
   if (since != nullptr) compare_names(patterns, looked);
   if (format == "json") {
@@ -460,6 +461,7 @@ of DIR, and looks at what it has. A host that fails leaves its share to the othe
              flag_option("explain", "Print which host would look at how much, and look at nothing."),
              flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
             checkpoint_source_options(),
+            {drop_option()},
             host_options(),
             launch_options(),
             {format_option()}}),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace scalai::apps {
 
@@ -17,6 +18,12 @@ ordered_json number_json(double value) { return std::isfinite(value) ? ordered_j
 
 ordered_json of_finite(const ElementStats& stats, double value) {
   return stats.finite() > 0 ? number_json(value) : ordered_json(nullptr);
+}
+
+// False: it is no count of so many.
+bool take_count(const nlohmann::json& value, int64_t most, int64_t& count) {
+  count = value.is_number_integer() ? value.get<int64_t>() : -1;  // one beyond int64_t becomes negative
+  return count >= 0 && count <= most;
 }
 
 double number_of(const nlohmann::json& value, double absent) { return value.is_null() ? absent : value.get<double>(); }
@@ -56,28 +63,33 @@ ordered_json json_of(const tensor::ElementChange& change) {
 
 std::optional<ElementStats> elements_of_json(const nlohmann::json& one) {
   ElementStats elements;
-  elements.elements = one.at("elements").get<int64_t>();
-  elements.nans = one.at("nan").get<int64_t>();
-  elements.infinities = one.at("inf").get<int64_t>();
-  elements.zeros = one.at("zeros").get<int64_t>();
+  if (!take_count(one.at("elements"), std::numeric_limits<int64_t>::max(), elements.elements)) return std::nullopt;
+  for (const auto& [name, count] :
+       {std::pair("nan", &elements.nans), std::pair("inf", &elements.infinities), std::pair("zeros", &elements.zeros)})
+    if (!take_count(one.at(name), elements.elements, *count)) return std::nullopt;
   elements.min = number_of(one.at("min"), kInfinite);
   elements.max = number_of(one.at("max"), -kInfinite);
   elements.sum = number_of(one.at("sum"), kInfinite);
   elements.squares = number_of(one.at("squares"), kInfinite);
   for (const nlohmann::json& pair : one.at("magnitudes")) {
-    const int64_t at = pair.at(0).get<int64_t>() + ElementStats::kBias;
-    if (at < 0 || at >= ElementStats::kMagnitudes) return std::nullopt;
-    elements.magnitudes[static_cast<size_t>(at)] = pair.at(1).get<int64_t>();
+    const int64_t power = pair.at(0).is_number_integer() ? pair.at(0).get<int64_t>() : ElementStats::kMagnitudes;
+    if (power < -ElementStats::kBias || power >= ElementStats::kMagnitudes - ElementStats::kBias) return std::nullopt;
+    if (!take_count(pair.at(1), elements.elements,
+                    elements.magnitudes[static_cast<size_t>(power + ElementStats::kBias)]))
+      return std::nullopt;
   }
   return elements;
 }
 
-tensor::ElementChange change_of_json(const nlohmann::json& change) {
-  return {.elements = change.at("elements").get<int64_t>(),
-          .changed = change.at("changed").get<int64_t>(),
-          .no_number = change.at("no_number").get<int64_t>(),
-          .squares = number_of(change.at("squares"), kInfinite),
-          .largest = number_of(change.at("largest"), kInfinite)};
+std::optional<tensor::ElementChange> change_of_json(const nlohmann::json& change) {
+  tensor::ElementChange read;
+  if (!take_count(change.at("elements"), std::numeric_limits<int64_t>::max(), read.elements) ||
+      !take_count(change.at("changed"), read.elements, read.changed) ||
+      !take_count(change.at("no_number"), read.elements, read.no_number))
+    return std::nullopt;
+  read.squares = number_of(change.at("squares"), kInfinite);
+  read.largest = number_of(change.at("largest"), kInfinite);
+  return read;
 }
 
 }  // namespace scalai::apps

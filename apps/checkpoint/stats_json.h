@@ -13,8 +13,9 @@ nlohmann::ordered_json json_of(const tensor::ElementStats& stats);  // without m
 nlohmann::ordered_json json_of_magnitudes(const tensor::ElementStats& stats);
 nlohmann::ordered_json json_of(const tensor::ElementChange& change);
 
-// Of an object with both of the first two. nullopt: a power that is none. Throws nlohmann's exceptions where a key lacks.
+// Of an object with both of the first two. nullopt: a power that is none, or counts that are no whole numbers from 0 to that of the
+// elements. Throws nlohmann's exceptions where a key lacks.
 std::optional<tensor::ElementStats> elements_of_json(const nlohmann::json& one);
-tensor::ElementChange change_of_json(const nlohmann::json& change);
+std::optional<tensor::ElementChange> change_of_json(const nlohmann::json& change);
 
 }  // namespace scalai::apps

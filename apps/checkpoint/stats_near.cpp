@@ -44,10 +44,12 @@ std::string pattern_of(const std::string& name) {
 std::optional<TensorStats> stats_of_json(const nlohmann::json& one, const LogicalState& state) {
   if (one.at("shape") != state.shape.str() || one.at("dtype") != tensor::name_of(state.dtype)) return std::nullopt;
   const auto elements = elements_of_json(one);
-  if (!elements) return std::nullopt;
+  if (!elements || elements->elements != state.shape.elements()) return std::nullopt;
   TensorStats stats{.tensor = 0, .elements = *elements, .change = {}};
-  if (one.contains("change")) stats.change = change_of_json(one.at("change"));
-  return stats;
+  if (!one.contains("change")) return stats;
+  stats.change = change_of_json(one.at("change"));
+  const bool all = stats.change && stats.change->elements == elements->elements;
+  return all ? std::optional(std::move(stats)) : std::nullopt;
 }
 
 struct Group {

@@ -96,8 +96,11 @@ absl::StatusOr<StatsWork> read_work(const std::string& path) try {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   SCALAI_ASSIGN_OR_RETURN(const json all, read_json(text, path));
   StatsWork work;
-  for (const json& file : all.at("files"))
-    work.files.push_back({file.at(0).get<std::string>(), file.at(1).get<int64_t>()});
+  for (const json& file : all.at("files")) {
+    const std::optional<std::string> name = bytes_of_json(file.at(0));
+    if (!name) return invalid(path + ": a file without a name");
+    work.files.push_back({*name, file.at(1).get<int64_t>()});
+  }
   for (const json& one : all.at("parts")) {
     StatsPart part{.elements = one.at("elements").get<int64_t>(), .now = {}, .before = {}};
     if (part.elements < 1 || part.elements > kMostElements) return invalid(path + ": a part without elements");
@@ -145,7 +148,7 @@ int stats_parts_main(const Arguments& arguments) {
     if (one.change) part["change"] = apps::json_of(*one.change);
     parts.push_back(std::move(part));
   }
-  print("{}\n", nlohmann::ordered_json{{"parts", std::move(parts)}}.dump());
+  print("{}\n", json_text(nlohmann::ordered_json{{"parts", std::move(parts)}}));
   return 0;
 }
 
@@ -162,7 +165,7 @@ absl::StatusOr<PartStats> stats_of_part(const StatsPart& part, const std::vector
 
 std::string work_text(const std::vector<StatsFile>& files, const std::vector<const StatsPart*>& parts) {
   json all = {{"files", json::array()}, {"parts", json::array()}};
-  for (const StatsFile& file : files) all["files"].push_back(json::array({file.path, file.bytes}));
+  for (const StatsFile& file : files) all["files"].push_back(json::array({json_of_bytes(file.path), file.bytes}));
   for (const StatsPart* part : parts) {
     json one = {{"dtype", tensor::name_of(part->now.dtype)},
                 {"elements", part->elements},
@@ -173,7 +176,7 @@ std::string work_text(const std::vector<StatsFile>& files, const std::vector<con
     }
     all["parts"].push_back(std::move(one));
   }
-  return all.dump(-1, ' ', false, json::error_handler_t::replace);  // a name that is no UTF-8 is then not found
+  return json_text(all);
 }
 
 absl::StatusOr<std::vector<PartStats>> read_answer(const std::string& text,
@@ -186,7 +189,9 @@ absl::StatusOr<std::vector<PartStats>> read_answer(const std::string& text,
       return invalid("its answer is of other parts");
     stats.push_back({.elements = *elements, .change = {}});
     if (one.contains("change")) stats.back().change = change_of_json(one.at("change"));
-    if (stats.back().change.has_value() != parts[stats.size() - 1]->before.has_value())
+    const auto& change = stats.back().change;
+    if (change.has_value() != parts[stats.size() - 1]->before.has_value() ||
+        (change && change->elements != elements->elements))
       return invalid("its answer is of other parts");
   }
   if (stats.size() != parts.size()) return invalid("its answer is of other parts");

@@ -16,7 +16,10 @@
 
 namespace scalai::apps {
 
-inline void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+inline void print(const std::string& text) {
+  const std::string shown = ::isatty(STDOUT_FILENO) == 0 ? text : for_terminal(text);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
 
 template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {
@@ -35,7 +38,7 @@ inline void note_terms(const std::string& legend = "", const std::string& next =
     for (const std::string& line : wrapped(paragraph, stdout_screen().columns))
       text += styled(stdout_screen(), Style::kDim, line) + "\n";
   }
-  say("{}", text);
+  std::fwrite(text.data(), 1, text.size(), stderr);  // with its style
 }
 
 // File names that shells offer for a scenario, and for a report's folder.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/id_list.h"
 
@@ -41,8 +42,8 @@ std::optional<std::vector<int>> Problems::ids(const Arguments& arguments, const 
 }
 
 int Problems::report() const {
-  std::fputs(text_.c_str(), stderr);
-  if (code_ == kMalformed) std::fputs(fmt::format("Try 'scalai {} --help'.\n", command_).c_str(), stderr);
+  say("{}", text_);
+  if (code_ == kMalformed) say("Try 'scalai {} --help'.\n", command_);
   return code_;
 }
 

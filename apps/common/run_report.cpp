@@ -167,7 +167,7 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
   const std::string failures = report::failed_expectations(
       report->runtime == "exec" ? without_durations(scenario) : scenario, strategy_name, summary);
   if (!failures.empty()) {
-    std::fputs(failures.c_str(), stderr);
+    say("{}", failures);
     code = kExpectationFailed;
   }
   warn_of_given_step_times(program, scenario);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/output.h"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -26,7 +27,7 @@ void print_summary(const data::BuildRequest& request, const data::BuildSummary& 
         {"index", request.out},          {"digest", built.digest},           {"kind", name_of(request.format)},
         {"files", request.files.size()}, {"documents", built.documents},     {"tokens", built.tokens},
         {"bytes", built.bytes},          {"index_bytes", built.index_bytes}, {"members_left_out", built.left_out}};
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
   print("{}: {} documents in {} {} file{}, {}\ndigest {}, index of {}\n", request.out, built.documents,

@@ -95,8 +95,7 @@ ordered_json json_of(const Samples& samples) {
 
 void show_index(const Samples& samples, const std::string& format) {
   const Index& index = samples.index();
-  if (format == "json")
-    return print("{}\n", json_of(samples).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (format == "json") return print("{}\n", json_text(json_of(samples), {.indent = 2}));
   Table files({"file>", "location", "bytes>"});
   for (size_t i = 0; i < index.files().size(); ++i) {
     files.row(
@@ -174,7 +173,7 @@ int show_shares(const Asked& asked, const std::string& format) {
     json["state"] = read_ordered_json(state_text(at)).value();
     json["dp"] = asked.dp;
     json["reads"] = reads;
-    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", json_text(json, {.indent = 2}));
     return 0;
   }
   const Table table = one_rank ? table_of_samples(*shares) : table_of_ranks(*shares, format == "csv");

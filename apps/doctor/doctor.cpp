@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -316,7 +317,7 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Finding>& fi
     }
   }
   // What a library says may be no UTF-8.
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document, {.indent = 2}) + "\n";
 }
 
 }  // namespace scalai::apps

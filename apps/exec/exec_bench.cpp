@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
+#include "ptc/base/scratch_folder.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -52,16 +54,10 @@ class Folder {
       SCALAI_RETURN_IF_ERROR(make_folders(wanted));
       return folder;
     }
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "scalai-bench-XXXXXX").string();
-    if (error || ::mkdtemp(path.data()) == nullptr) return missing("cannot create a folder for logs at " + path);
-    folder->path_ = path;
-    folder->temporary_ = true;
+    folder->temporary_.emplace("scalai-bench");
+    folder->path_ = folder->temporary_->path();
+    if (folder->path_.empty()) return missing("cannot make a temporary folder for logs");
     return folder;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(path_, ignored);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -70,7 +66,7 @@ class Folder {
  private:
   Folder() = default;
   std::string path_;
-  bool temporary_ = false;
+  std::optional<ScratchFolder> temporary_;
 };
 
 absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan,

@@ -96,6 +96,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .states = by_index(scenario, options.how.states),
                            .programs = programs_of(scenario, options),
                            .late_checkpoints = options.how.launched,
+                           .last_checkpoint = options.how.last_checkpoint,
                            .standby = options.how.standby,
                            .datasets = by_index(scenario, options.how.datasets),
                            .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
@@ -270,6 +271,7 @@ int continue_run(const std::string& folder_path, const std::string& format) {
   options.run.out = absolute_path(folder_path);
   options.run.format = format;
   const RunFolder folder(options.run.out);
+  if (const absl::Status own = folder.check_private(); !own.ok()) return report_error(own);
   if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
   auto how = folder.how();
   if (!how.ok()) return report_error(how.status());
@@ -296,6 +298,8 @@ std::vector<OptionSpec> controller_option_specs() {
       flag_option("standby",
                   "Keep a process of the training program ready on every device of the cluster, so that a job that "
                   "grows need not wait for its imports."),
+      flag_option("no-last-checkpoint",
+                  "With real training: write no checkpoint of a job's last step when the run ends."),
       seconds_option("orphan-timeout", "TIME", "How long workers started here keep their state without a controller.",
                      "60s"),
       flag_option("no-workers", "Start no workers; wait until they join."),
@@ -321,7 +325,8 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
                               .certificate_file = absolute_option(arguments, "certificate"),
                               .key_file = absolute_option(arguments, "key"),
                               .train_folder = absolute_path("."),
-                              .standby = arguments.flag("standby")},
+                              .standby = arguments.flag("standby"),
+                              .last_checkpoint = !arguments.flag("no-last-checkpoint")},
                       .listen = arguments.text("listen")};
   if (request.listen.empty()) request.listen = launcher.empty() ? "127.0.0.1:0" : "0.0.0.0:0";
   if (request.run.out.empty()) return invalid("--out=DIR is needed: checkpoints and worker logs go there");
@@ -336,7 +341,8 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
 int begin_run(const scenario::Scenario& scenario, const std::string& strategy, const ExecRequest& request) {
   std::error_code ignored;
   const bool was_there = std::filesystem::exists(request.run.out, ignored);
-  const absl::Status prepared = prepare_folder(request.run.out);
+  const absl::Status own = request.plan_only ? absl::OkStatus() : RunFolder(request.run.out).make();
+  const absl::Status prepared = own.ok() ? prepare_folder(request.run.out) : own;
   if (!prepared.ok()) return report_error(prepared);
   const int code = run_to_its_report(scenario, strategy, request,
                                      [&](const scenario::Strategy& one) { return execute(scenario, one, request); });

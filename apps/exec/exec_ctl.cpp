@@ -11,6 +11,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
 
 namespace scalai::apps {
 namespace {
@@ -38,7 +39,14 @@ absl::StatusOr<std::string> status_table(const std::string& text) try {
     table.row({job.at("name"), job.at("state"), std::to_string(job.at("step").get<int64_t>()), job.at("layout"),
                std::to_string(job.at("gpus").get<int>()), std::to_string(job.at("reconfigurations").get<int>())});
   }
-  return out + table.text(stdout_screen());
+  out += table.text(stdout_screen());
+  for (const nlohmann::json& loss : json.value("losses", nlohmann::json::array())) {
+    const std::string cause = loss.at("cause");
+    out += printable_text(fmt::format("at {}: lost {}{}{}", format_seconds(loss.at("at_s")),
+                                      loss.at("devices").get<std::string>(), cause.empty() ? "" : ": ", cause)) +
+           "\n";
+  }
+  return out;
 } catch (const nlohmann::json::exception& error) {  // a controller of another release
   return failed(fmt::format("the controller's answer is no status: {}", error.what()));
 }

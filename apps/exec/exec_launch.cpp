@@ -38,12 +38,11 @@ std::optional<int> from_slurm(const char* variable) {
 absl::Status describe(const std::string& command, const std::string& folder,
                       const std::vector<LaunchedLayout>& layouts) {
   const std::string log = folder + "/log";
-  SCALAI_ASSIGN_OR_RETURN(
-      ex::Process process,
-      ex::Process::start({.binary = "/bin/sh",
-                          .arguments = {"sh", "-c", "exec " + command},
-                          .environment = {{"SCALAI_DESCRIBE", description_request(folder, layouts)}},
-                          .log_file = log}));
+  SCALAI_ASSIGN_OR_RETURN(const std::string request, description_request(folder, layouts));
+  SCALAI_ASSIGN_OR_RETURN(ex::Process process, ex::Process::start({.binary = "/bin/sh",
+                                                                   .arguments = {"sh", "-c", "exec " + command},
+                                                                   .environment = {{"SCALAI_DESCRIBE", request}},
+                                                                   .log_file = log}));
   const std::optional<ex::ProcessEnd> end = process.wait(std::numeric_limits<double>::infinity());
   std::error_code ignored;
   if (end && end->ok() && std::filesystem::exists(folder + "/job.json", ignored)) return absl::OkStatus();
@@ -98,17 +97,18 @@ int launch_command(const Arguments& arguments) {
   if (!launch.ok()) return usage_error("launch", message_of(launch.status()));
   auto request = read_request(arguments, {.out = arguments.text("out"), .format = arguments.text("format")});
   if (!request.ok()) return usage_error("launch", message_of(request.status()));
-  const ScratchFolder scratch("scalai-launch");
-  if (scratch.path().empty()) return report_error(missing("cannot make a temporary folder"));
-  if (const absl::Status told = describe(launch->command, scratch.path(), launch->layouts); !told.ok())
+  std::optional<ScratchFolder> scratch("scalai-launch");
+  if (scratch->path().empty()) return report_error(missing("cannot make a temporary folder"));
+  if (const absl::Status told = describe(launch->command, scratch->path(), launch->layouts); !told.ok())
     return report_error(told);
-  const auto answer = read_file(scratch.path() + "/job.json");
+  const auto answer = read_file(scratch->path() + "/job.json");
   if (!answer.ok()) return report_error(answer.status());
   const auto text = launch_scenario(launch->job, launch->layouts, *answer);
   if (!text.ok()) return report_error(text.status());
-  const auto scenario = scenario::parse_scenario(*text, scratch.path() + "/launch.textproto",
+  const auto scenario = scenario::parse_scenario(*text, scratch->path() + "/launch.textproto",
                                                  [](const std::string& name) { return read_file(name); });
   if (!scenario.ok()) return report_error(scenario.status());
+  scratch.reset();  // the scenario has all of it, and a run may be killed
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   request->how.states = *std::move(states);

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <cstring>
 #include <map>
 #include <utility>
@@ -7,10 +9,11 @@
 // `scalai exec SCENARIO` is the command itself; a first word of these is another one.
 int main(int argc, char** argv) {
   using namespace scalai::apps;
+  ::umask(::umask(0) | S_IWGRP | S_IWOTH);  // checkpoints and logs of a run decide what the next controller does
   const std::map<std::string, scalai::Command (*)()> others = {
-      {"launch", exec_launch_command}, {"worker", exec_worker_command},       {"ctl", exec_ctl_command},
-      {"sync", exec_sync_command},
-      {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command}, {"doctor", exec_doctor_command}};
+      {"launch", exec_launch_command}, {"worker", exec_worker_command}, {"ctl", exec_ctl_command},
+      {"sync", exec_sync_command},     {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command},
+      {"doctor", exec_doctor_command}};
   const bool about = argc > 2 && (std::strcmp(argv[1], "man") == 0 || std::strcmp(argv[1], "complete") == 0);
   // The last word of `complete` is not whole yet.
   if (about && others.contains(argv[2]) && (argc > 3 || argv[1][0] == 'm')) std::swap(argv[1], argv[2]);

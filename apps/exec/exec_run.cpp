@@ -44,6 +44,8 @@ int run_command(const Arguments& arguments) {
   if (!trainers.ok()) return report_error(trainers.status());
   options.how.trainers = *std::move(trainers);
   if (options.how.standby && options.how.trainers.empty()) return usage_error("exec", "--standby goes with --train");
+  if (!options.how.last_checkpoint && options.how.trainers.empty())
+    return usage_error("exec", "--no-last-checkpoint goes with --train");
   if (!options.plan_only) {
     auto datasets = datasets_of(*scenario);
     if (!datasets.ok()) return report_error(datasets.status());

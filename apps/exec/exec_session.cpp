@@ -56,22 +56,49 @@ std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int first
   return visible;
 }
 
-std::vector<std::pair<HostId, std::string>> ended_each(ex::Spawner& spawner) {
-  std::vector<std::pair<HostId, std::string>> ended;
-  for (const auto& [host, end] : spawner.reap())
-    ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(host)));
-  return ended;
+// Workers that have a process each here, of the host's number.
+void watch_each(ex::WorkerDeaths& deaths, ex::CrewOptions& crew) {
+  crew.ended_workers = [&deaths] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (auto& [host, why] : deaths.ended()) ended.emplace_back(HostId(host), std::move(why));
+    return ended;
+  };
+  crew.why_lost = [&deaths](HostId host) { return deaths.why(static_cast<int32_t>(host.value)); };
 }
 
-void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
-                     const cluster::Cluster& cluster, ex::CrewOptions& crew) {
+// Process 0 is, or has started, the workers of all these hosts.
+void watch_together(ex::WorkerDeaths& deaths, const std::shared_ptr<bool>& running, const std::vector<int>& hosts,
+                    ex::CrewOptions& crew) {
+  crew.ended_workers = [&deaths, running, hosts] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [process, why] : deaths.ended()) {
+      *running = false;
+      for (const int host : hosts) ended.emplace_back(HostId(host), why);
+    }
+    return ended;
+  };
+  crew.why_lost = [&deaths, running](HostId) {
+    const std::string why = deaths.why(0);
+    if (deaths.is_over(0)) *running = false;
+    return why;
+  };
+}
+
+// Nothing is left of the process of this number.
+void make_way(ex::Spawner& spawner, ex::WorkerDeaths& deaths, int32_t number) {
+  (void)spawner.kill(number);  // one that has lost its connection
+  (void)spawner.wait(number, 10);
+  deaths.forget(number);
+}
+
+void start_processes(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
+                     const std::string& address, const cluster::Cluster& cluster, ex::CrewOptions& crew) {
   std::vector<std::string> visible;
   if (options.state.on_gpus())
     visible =
         visible_gpus(cluster, options.first_host, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
-  crew.start_worker = [&spawner, options, address, visible](HostId host) {
-    (void)spawner.kill(static_cast<int32_t>(host.value));  // one that has lost its connection
-    (void)spawner.wait(static_cast<int32_t>(host.value), 10);
+  crew.start_worker = [&spawner, &deaths, options, address, visible](HostId host) {
+    make_way(spawner, deaths, static_cast<int32_t>(host.value));
     ex::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
     if (!visible.empty())
       process.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible[static_cast<size_t>(host.value)]);
@@ -82,31 +109,21 @@ void start_processes(ex::Spawner& spawner, const SessionOptions& options, const 
     (void)spawner.wait(static_cast<int32_t>(host.value), 10);
     return killed;
   };
-  crew.ended_workers = [&spawner] { return ended_each(spawner); };
-}
-
-// Of one process that is, or has started, the workers of all hosts.
-std::vector<std::pair<HostId, std::string>> ended_together(ex::Spawner& spawner, bool& running,
-                                                           const std::vector<int>& hosts) {
-  std::vector<std::pair<HostId, std::string>> ended;
-  for (const auto& [process, end] : spawner.reap()) {
-    running = false;
-    for (const int host : hosts)
-      ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
-  }
-  return ended;
+  watch_each(deaths, crew);
 }
 
 // One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
 // itself, with nothing.
-void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
-                       const std::vector<int>& hosts, ex::CrewOptions& crew) {
+void start_one_process(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
+                       const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
   const auto running = std::make_shared<bool>(false);
-  crew.start_worker = [&spawner, running, options, address, list = fmt::format("{}", fmt::join(hosts, ","))](HostId) {
+  crew.start_worker = [&spawner, &deaths, running, options, address,
+                       list = fmt::format("{}", fmt::join(hosts, ","))](HostId) {
     if (std::exchange(*running, true)) return absl::OkStatus();
+    deaths.forget(0);
     return spawner.start(0, worker_process(options, address, list));
   };
-  crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
+  watch_together(deaths, running, hosts, crew);
 }
 
 // A worker's command line for another machine.
@@ -125,27 +142,27 @@ std::string remote_command(const SessionOptions& options, std::string address) {
 
 // All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
 // starts.
-void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
-                       const std::vector<int>& hosts, ex::CrewOptions& crew) {
+void start_by_launcher(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
+                       const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
   const std::string command = options.launcher + " " + remote_command(options, address);
   const auto running = std::make_shared<bool>(false);
   crew.join_s = kLaunch_s;
-  crew.start_worker = [&spawner, running, command](HostId) {
+  crew.start_worker = [&spawner, &deaths, running, command](HostId) {
     if (std::exchange(*running, true)) return absl::OkStatus();
+    deaths.forget(0);
     return spawner.start(
         0, {.binary = "/bin/sh", .arguments = {"sh", "-c", "exec " + command}, .environment = {}, .log_file = ""});
   };
-  crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
+  watch_together(deaths, running, hosts, crew);
 }
 
 // Each by an ssh of its own, so that one that was lost can be started again.
-void start_by_ssh(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
-                  const std::vector<int>& hosts, ex::CrewOptions& crew) {
+void start_by_ssh(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
+                  const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
   crew.join_s = kLaunch_s;
-  crew.start_worker = [&spawner, options, address, first = hosts.front()](HostId host) {
+  crew.start_worker = [&spawner, &deaths, options, address, first = hosts.front()](HostId host) {
     const auto process = static_cast<int32_t>(host.value);
-    (void)spawner.kill(process);
-    (void)spawner.wait(process, 10);
+    make_way(spawner, deaths, process);
     const std::string& machine = options.by_ssh[static_cast<size_t>(host.value - first)];
     const std::string command = remote_command(options, address) + fmt::format(" --host={}", host.value);
     return spawner.start(process,
@@ -156,7 +173,7 @@ void start_by_ssh(ex::Spawner& spawner, const SessionOptions& options, const std
                           .environment = {},
                           .log_file = ""});
   };
-  crew.ended_workers = [&spawner] { return ended_each(spawner); };
+  watch_each(deaths, crew);
 }
 
 }  // namespace
@@ -186,12 +203,12 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
                        .first_host = options.first_host};
   const std::string address = session->controller_->address();
   if (one_process) {
-    start_one_process(session->spawner_, options, address, hosts, crew);
+    start_one_process(session->spawner_, session->deaths_, options, address, hosts, crew);
   } else if (options.local) {
-    start_processes(session->spawner_, options, address, cluster, crew);
+    start_processes(session->spawner_, session->deaths_, options, address, cluster, crew);
   }
-  if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, options, address, hosts, crew);
-  if (!options.launcher.empty()) start_by_launcher(session->spawner_, options, address, hosts, crew);
+  if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, session->deaths_, options, address, hosts, crew);
+  if (!options.launcher.empty()) start_by_launcher(session->spawner_, session->deaths_, options, address, hosts, crew);
   session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
   return session;
 }

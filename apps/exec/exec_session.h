@@ -11,6 +11,7 @@
 #include "executor/controller/crew.h"
 #include "executor/rpc/control_server.h"
 #include "executor/rpc/process.h"
+#include "executor/rpc/worker_deaths.h"
 #include "ptc/base/command.h"
 
 namespace scalai::apps {
@@ -51,6 +52,7 @@ class Session {
  private:
   explicit Session(const std::string& log_folder) : spawner_(log_folder) {}
   executor::Spawner spawner_;
+  executor::WorkerDeaths deaths_{spawner_};
   std::unique_ptr<executor::ControllerEnd> controller_;
   std::unique_ptr<executor::Crew> crew_;
 };

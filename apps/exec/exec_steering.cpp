@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
@@ -37,6 +38,7 @@ void Steering::watch(double at_s, const control::Control& control) {
   const std::lock_guard lock(mutex_);
   at_s_ = at_s;
   jobs_ = std::move(jobs);
+  losses_ = control.losses();
   control_ = &control;
 }
 
@@ -100,7 +102,14 @@ std::string Steering::status() const {
                     {"gpus", job.gpus},
                     {"reconfigurations", job.reconfigurations}});
   }
-  return nlohmann::json{{"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}}.dump(2);
+  nlohmann::json losses = nlohmann::json::array();
+  for (const control::LossRecord& loss : losses_)
+    losses.push_back(
+        {{"at_s", loss.noticed_s}, {"devices", control::device_list(loss.devices)}, {"cause", loss.cause}});
+  return json_text(
+      nlohmann::json{
+          {"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}, {"losses", losses}},
+      {.indent = 2});
 }
 
 absl::StatusOr<int> Steering::job_of(const ex::CtlRequest& request) const {

@@ -61,6 +61,7 @@ class Steering {
   const control::Control* control_ = nullptr;      // of the run's thread
   double at_s_ = 0;
   std::vector<control::JobStatus> jobs_;
+  std::vector<control::LossRecord> losses_;
 };
 
 // Calls `came` for each SIGTERM, SIGINT and SIGHUP (unless that is ignored), on a thread of its own, with their number so far. Create it before any

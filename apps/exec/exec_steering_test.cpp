@@ -85,6 +85,19 @@ TEST_F(SteeringTest, StatusIsWhatTheControlLoopKnows) {
   EXPECT_EQ(status.at("jobs")[0].at("step"), 2);
   EXPECT_EQ(status.at("jobs")[0].at("layout"), "tp2");
   EXPECT_EQ(status.at("jobs")[0].at("gpus"), 2);
+  EXPECT_TRUE(status.at("losses").empty());
+}
+
+TEST_F(SteeringTest, StatusSaysWhyDevicesWereLost) {
+  steering_.begin(nobody_.controller());
+  Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }"));
+  driver.feed(2, control::DevicesLost{{DeviceId(6)}, 2, false, "the worker of h3: killed by signal 9 (Killed)"});
+  steering_.watch(2.5, driver.control());
+  const nlohmann::json losses = nlohmann::json::parse(steering_.answer({}).value()).at("losses");
+  ASSERT_EQ(losses.size(), 1u);
+  EXPECT_EQ(
+      losses[0],
+      (nlohmann::json{{"at_s", 2}, {"devices", "g6"}, {"cause", "the worker of h3: killed by signal 9 (Killed)"}}));
 }
 
 TEST(SignalWatchTest, EverySignalIsACallWithItsNumber) {

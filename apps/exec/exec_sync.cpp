@@ -28,6 +28,7 @@
 #include "executor/sync/sync.h"
 #include "ptc/base/backoff.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -125,15 +126,14 @@ absl::StatusOr<Request> read_request_of(const Arguments& arguments) {
 
 void show(const Request& request, const ex::Synced& synced) {
   if (request.json) {
-    print("{}\n", nlohmann::json{{"step", synced.step},
-                                 {"seconds", synced.seconds},
-                                 {"state_bytes", synced.state_bytes},
-                                 {"planned_bytes", synced.planned_bytes},
-                                 {"least_bytes", synced.least_bytes},
-                                 {"moved_bytes", synced.moved_bytes},
-                                 {"read_bytes", synced.read_bytes},
-                                 {"hottest_sender", synced.hottest_sender}}
-                      .dump());
+    print("{}\n", json_text(nlohmann::json{{"step", synced.step},
+                                           {"seconds", synced.seconds},
+                                           {"state_bytes", synced.state_bytes},
+                                           {"planned_bytes", synced.planned_bytes},
+                                           {"least_bytes", synced.least_bytes},
+                                           {"moved_bytes", synced.moved_bytes},
+                                           {"read_bytes", synced.read_bytes},
+                                           {"hottest_sender", synced.hottest_sender}}));
   } else {
     print("step {} after {}: {} of {} moved, {} {}out of the run{}\n", synced.step, format_seconds(synced.seconds),
           format_bytes(synced.moved_bytes), format_bytes(synced.planned_bytes), format_bytes(synced.read_bytes),

@@ -9,6 +9,7 @@
 
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 
 namespace scalai::apps {
 namespace {
@@ -61,10 +62,16 @@ absl::StatusOr<std::vector<LaunchedLayout>> launched_layouts(const std::vector<s
   return invalid(problems);
 }
 
-std::string description_request(const std::string& folder, const std::vector<LaunchedLayout>& layouts) {
+absl::StatusOr<std::string> description_request(const std::string& folder, const std::vector<LaunchedLayout>& layouts) {
   nlohmann::json list = nlohmann::json::array();
   for (const LaunchedLayout& layout : layouts) list.push_back({{"name", layout.name}, {"axes", layout.axes}});
-  return nlohmann::json{{"folder", folder}, {"layouts", std::move(list)}}.dump();
+  std::vector<std::string> replaced;
+  std::string text = json_text(nlohmann::json{{"folder", folder}, {"layouts", std::move(list)}}, {}, &replaced);
+  if (replaced.empty()) return text;
+  return missing(
+      fmt::format("{}: a training program gets the name of this folder as JSON, and it is not UTF-8\n"
+                  "hint: TMPDIR=DIR names another place for temporary folders",
+                  printable_text(folder)));
 }
 
 absl::StatusOr<std::string> launch_scenario(const LaunchedJob& job, const std::vector<LaunchedLayout>& layouts,

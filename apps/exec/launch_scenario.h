@@ -24,8 +24,8 @@ struct LaunchedLayout {
 absl::StatusOr<std::vector<LaunchedLayout>> launched_layouts(const std::vector<std::string>& names);
 
 // What the program is asked, as JSON: {"folder": …, "layouts": [{"name": …, "axes": [["pp", 2] …]} …]}. For each layout it
-// writes FOLDER/NAME.textproto, and FOLDER/job.json at the end.
-std::string description_request(const std::string& folder, const std::vector<LaunchedLayout>& layouts);
+// writes FOLDER/NAME.textproto, and FOLDER/job.json at the end. NotFound: JSON has no name for the folder, which is not UTF-8.
+absl::StatusOr<std::string> description_request(const std::string& folder, const std::vector<LaunchedLayout>& layouts);
 
 struct LaunchedJob {
   std::string name = "job";

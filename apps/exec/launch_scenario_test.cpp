@@ -24,8 +24,14 @@ TEST(LaunchScenario, AllLayoutsHaveTheAxesThatOneNames) {
   EXPECT_EQ((*layouts)[0].gpus, 4);
   EXPECT_THAT((*layouts)[0].axes, ElementsAre(Pair("pp", 2), Pair("dp", 1), Pair("tp", 2)));
   EXPECT_THAT((*layouts)[1].axes, ElementsAre(Pair("pp", 1), Pair("dp", 1), Pair("tp", 2)));
-  EXPECT_EQ(description_request("f", {layouts->back()}),
+  EXPECT_EQ(*description_request("f", {layouts->back()}),
             R"({"folder":"f","layouts":[{"axes":[["pp",1],["dp",1],["tp",2]],"name":"tp2"}]})");
+}
+
+TEST(LaunchScenario, AProgramIsToldOfNoFolderThatItCannotFind) {
+  const absl::Status refused = description_request("/tmp/caf\xE9", {}).status();
+  EXPECT_TRUE(absl::IsNotFound(refused)) << refused;
+  EXPECT_THAT(message_of(refused), HasSubstr("/tmp/caf?: a training program gets the name of this folder as JSON"));
 }
 
 TEST(LaunchScenario, AllProblemsOfLayoutsAreToldAtOnce) {

@@ -1,13 +1,17 @@
 #include "apps/exec/run_folder.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "executor/rpc/token.h"
+#include "ptc/base/destination.h"
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
@@ -19,12 +23,68 @@ namespace ex = scalai::executor;
 namespace {
 
 constexpr std::array<const char*, 3> kOfARun = {"checkpoints", "workers", "journal.db"};
+// The folder itself, and what a controller, ctl or a reader acts on.
+constexpr std::array<const char*, 9> kTrusted = {
+    "", "run.json", "journal.db", "journal.db-wal", "journal.db.lock", "token", "address", "checkpoints", "workers"};
+
+// Why nobody should act on it; empty: there is no reason, or no such file.
+std::string distrust(const std::string& path, bool is_folder) {
+  struct stat info {};
+  if ((is_folder ? ::stat(path.c_str(), &info) : ::lstat(path.c_str(), &info)) != 0) return "";
+  if (info.st_uid != ::geteuid())
+    return fmt::format("{}: belongs to user {}, and this is user {}\n", path, info.st_uid, ::geteuid());
+  if (S_ISLNK(info.st_mode)) return fmt::format("{}: is a link\n", path);
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  return fmt::format("{}: other users can write it (mode {:o})\n", path, info.st_mode & 07777u);
+}
+
+using Texts = std::map<std::string, std::string>;
+
+// Paths and commands may have any bytes, and the next controller needs them as they are.
+nlohmann::json json_of(const Texts& by_job) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [job, text] : by_job) json[job] = json_of_bytes(text);
+  return json;
+}
+
+// What json_of_bytes() wrote. Throws the library's exception, as its own readers do.
+std::string text_of(const nlohmann::json& json) {
+  const std::optional<std::string> bytes = bytes_of_json(json);
+  return bytes ? *bytes : json.get<std::string>();
+}
+
+std::string text_at(const nlohmann::json& json, const char* key) {
+  return json.contains(key) ? text_of(json.at(key)) : std::string();
+}
+
+Texts texts_at(const nlohmann::json& json, const char* key) {
+  Texts texts;
+  if (!json.contains(key)) return texts;
+  for (const auto& [job, text] : json.at(key).get<std::map<std::string, nlohmann::json>>()) texts[job] = text_of(text);
+  return texts;
+}
 
 }  // namespace
 
 RunFolder::RunFolder(const std::string& path) : path_(absolute_path(path)) {}
 
+absl::Status RunFolder::make() const {
+  SCALAI_RETURN_IF_ERROR(make_folders(path_, 0700).status());
+  return check_private();
+}
+
+absl::Status RunFolder::check_private() const {
+  std::string problems;
+  for (const std::string name : kTrusted) problems += distrust(name.empty() ? path_ : file(name), name.empty());
+  if (problems.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("{}hint: what is in the folder of a run decides which programs start: it is its user's alone. If you "
+                  "know who wrote there: chmod -R go-w {}",
+                  problems, path_));
+}
+
 absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
+  SCALAI_RETURN_IF_ERROR(make());
   const bool ours = how().ok();
   for (const char* name : kOfARun) {
     std::error_code ignored;
@@ -34,7 +94,6 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
                     "hint: name another folder, or remove it yourself",
                     path_, name));
   }
-  SCALAI_RETURN_IF_ERROR(make_folders(path_));
   absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
   if (absl::IsUnavailable(lock.status()))
     return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
@@ -49,38 +108,39 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
 
 absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::RunFacts& facts, const HowRun& how,
                                              const std::string& token, const std::string& address) const {
-  const nlohmann::json json = {{"policy_folder", how.policy_folder},
+  const nlohmann::json json = {{"policy_folder", json_of_bytes(how.policy_folder)},
                                {"local_workers", how.local_workers},
-                               {"launcher", how.launcher},
+                               {"launcher", json_of_bytes(how.launcher)},
                                {"transport", how.state.transport},
                                {"backend", how.state.backend},
                                {"devices_per_gpu", how.state.devices_per_gpu},
-                               {"nccl", how.state.nccl},
+                               {"nccl", json_of_bytes(how.state.nccl)},
                                {"memory_cap", how.state.memory_cap},
                                {"host_overflow", how.state.host_overflow},
                                {"huge_pages", how.state.huge_pages},
                                {"verify", how.verify},
                                {"time_scale", how.time_scale},
-                               {"certificate", how.certificate_file},
-                               {"key", how.key_file},
+                               {"certificate", json_of_bytes(how.certificate_file)},
+                               {"key", json_of_bytes(how.key_file)},
                                {"orphan_timeout_s", how.orphan_timeout_s},
-                               {"states", how.states},
-                               {"datasets", how.datasets},
-                               {"trainers", how.trainers},
+                               {"states", json_of(how.states)},
+                               {"datasets", json_of(how.datasets)},
+                               {"trainers", json_of(how.trainers)},
                                {"launched", how.launched},
                                {"synced", how.synced},
                                {"standby", how.standby},
-                               {"train_folder", how.train_folder},
-                               {"mounts", how.mounts}};
+                               {"last_checkpoint", how.last_checkpoint},
+                               {"train_folder", json_of_bytes(how.train_folder)},
+                               {"mounts", json_of(how.mounts)}};
   // First, since it says whose the folder is.
-  SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
+  SCALAI_RETURN_IF_ERROR(write_private_file(file("run.json"), json_text(json, {.indent = 2}) + "\n"));
   std::error_code ignored;
   std::filesystem::remove(file("summary.json"), ignored);
   for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
   SCALAI_RETURN_IF_ERROR(make_folders(workers()));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
   SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::replace(std::move(lock), facts));
-  SCALAI_RETURN_IF_ERROR(write_file(file("address"), address));
+  SCALAI_RETURN_IF_ERROR(write_private_file(file("address"), address));
   return journal;
 }
 
@@ -91,30 +151,30 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     // A run begun before there were GPUs says only whether it used the network.
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
     const StateOptions plain;
-    const std::map<std::string, std::string> plain_paths;
-    return HowRun{.policy_folder = json.value("policy_folder", std::string()),
+    return HowRun{.policy_folder = text_at(json, "policy_folder"),
                   .local_workers = json.at("local_workers"),
-                  .launcher = json.value("launcher", std::string()),
+                  .launcher = text_at(json, "launcher"),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),
                             .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),
-                            .nccl = json.value("nccl", plain.nccl),
+                            .nccl = text_at(json, "nccl"),
                             .memory_cap = json.value("memory_cap", plain.memory_cap),
                             .host_overflow = json.value("host_overflow", plain.host_overflow),
                             .huge_pages = json.value("huge_pages", plain.huge_pages)},
                   .verify = json.at("verify"),
                   .time_scale = json.at("time_scale"),
                   .orphan_timeout_s = json.at("orphan_timeout_s"),
-                  .certificate_file = json.at("certificate"),
-                  .key_file = json.at("key"),
-                  .states = json.at("states"),
-                  .datasets = json.value("datasets", plain_paths),
-                  .trainers = json.value("trainers", plain_paths),
-                  .train_folder = json.value("train_folder", std::string()),
+                  .certificate_file = text_of(json.at("certificate")),
+                  .key_file = text_of(json.at("key")),
+                  .states = texts_at(json, "states"),
+                  .datasets = texts_at(json, "datasets"),
+                  .trainers = texts_at(json, "trainers"),
+                  .train_folder = text_at(json, "train_folder"),
                   .launched = json.value("launched", false),
                   .synced = json.value("synced", false),
                   .standby = json.value("standby", false),
-                  .mounts = json.value("mounts", plain_paths)};
+                  .last_checkpoint = json.value("last_checkpoint", true),
+                  .mounts = texts_at(json, "mounts")};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
   }
@@ -130,6 +190,7 @@ absl::StatusOr<std::string> RunFolder::address() const {
 
 absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
   executor::CtlTarget target;
+  SCALAI_RETURN_IF_ERROR(check_private());
   SCALAI_ASSIGN_OR_RETURN(target.address, address());
   SCALAI_ASSIGN_OR_RETURN(target.token, token());
   SCALAI_ASSIGN_OR_RETURN(const HowRun known, how());

@@ -1,6 +1,7 @@
 #include "apps/exec/run_folder.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -89,6 +90,34 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_TRUE(absl::IsInvalidArgument(folder.how().status())) << folder.how().status();
 }
 
+// A resumed run opens these files and starts this program: no byte of them may change.
+TEST_F(RunFolderTest, NamesOfAnyBytesReadBack) {
+  const std::string latin = "/caf\xE9/\xFF";
+  const HowRun how{.policy_folder = latin,
+                   .launcher = "run " + latin,
+                   .certificate_file = latin,
+                   .key_file = latin,
+                   .states = {{"a", latin}, {"b", "/caf\xC3\xA9"}},
+                   .datasets = {{"a", latin}},
+                   .trainers = {{"a", "python " + latin}},
+                   .train_folder = latin,
+                   .mounts = {{"a", latin}}};
+  const RunFolder folder(path_ + latin);
+  const auto journal = begin(folder, {}, how);
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  const auto read = folder.how();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->policy_folder, latin);
+  EXPECT_EQ(read->launcher, how.launcher);
+  EXPECT_EQ(read->certificate_file, latin);
+  EXPECT_EQ(read->key_file, latin);
+  EXPECT_EQ(read->states, how.states);
+  EXPECT_EQ(read->datasets, how.datasets);
+  EXPECT_EQ(read->trainers, how.trainers);
+  EXPECT_EQ(read->train_folder, latin);
+  EXPECT_EQ(read->mounts, how.mounts);
+}
+
 TEST_F(RunFolderTest, ARunOfAnOlderVersionReadsBack) {
   for (const bool network : {false, true}) {
     const std::string json =
@@ -142,6 +171,50 @@ TEST_F(RunFolderTest, FilesOfOthersAreNeitherRemovedNorMixedWithOurs) {
     EXPECT_TRUE(std::filesystem::exists(theirs));
     EXPECT_FALSE(std::filesystem::exists(folder + "/journal.db.lock"));
   }
+}
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777u : 0;
+}
+
+TEST_F(RunFolderTest, IsItsUsersAloneWhateverTheUmask) {
+  const mode_t before = ::umask(0);
+  const RunFolder folder(path_ + "/parent/run");
+  const auto journal = begin(folder, {.run_id = "r"});
+  ::umask(before);
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_EQ(mode_of(path_ + "/parent"), 0755u);
+  EXPECT_EQ(mode_of(folder.path()), 0700u);
+  for (const char* name : {"run.json", "journal.db", "journal.db-wal", "journal.db.lock", "token", "address"})
+    EXPECT_EQ(mode_of(folder.path() + "/" + name), 0600u) << name;
+}
+
+TEST_F(RunFolderTest, NobodyActsOnWhatOthersCanWrite) {
+  const RunFolder folder(path_);
+  { ASSERT_TRUE(begin(folder, {.run_id = "r"}).ok()); }
+  EXPECT_TRUE(folder.check_private().ok()) << folder.check_private();
+  ASSERT_EQ(::chmod(path_.c_str(), 0777) + ::chmod((path_ + "/run.json").c_str(), 0660), 0);
+  for (const absl::Status& refused : {folder.check_private(), folder.target().status(), folder.claim().status()}) {
+    EXPECT_EQ(exit_code_of(refused), 4) << refused;
+    EXPECT_THAT(message_of(refused), HasSubstr(path_ + ": other users can write it (mode 777)\n" + path_ +
+                                               "/run.json: other users can write it (mode 660)\nhint: "));
+  }
+  ASSERT_EQ(::chmod(path_.c_str(), 0700) + ::chmod((path_ + "/run.json").c_str(), 0600), 0);
+  std::filesystem::rename(path_ + "/journal.db", path_ + "/kept");
+  std::filesystem::create_symlink("kept", path_ + "/journal.db");
+  EXPECT_THAT(message_of(folder.target().status()), HasSubstr("/journal.db: is a link"));
+}
+
+TEST_F(RunFolderTest, NobodyActsOnWhatBelongsToAnother) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
+  const RunFolder folder(path_);
+  { ASSERT_TRUE(begin(folder, {.run_id = "r"}).ok()); }
+  ASSERT_EQ(::chown((path_ + "/journal.db").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(exit_code_of(folder.target().status()), 4);
+  EXPECT_THAT(message_of(folder.check_private()), HasSubstr("/journal.db: belongs to user 65534, and this is user 0"));
+  ASSERT_EQ(::chown((path_ + "/journal.db").c_str(), 0, 0) + ::chown(path_.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(message_of(folder.claim().status()), HasSubstr(path_ + ": belongs to user 65534"));
 }
 
 // However it is named, and from wherever.

@@ -161,7 +161,7 @@ int run_server(const Arguments& arguments, int ready) {
   auto log = log_of(arguments);
   if (!log.ok()) return report_error(log.status());
   if (!request) {
-    std::fputs(refusal.text.c_str(), stderr);
+    say("{}", refusal.text);
     if (refusal.code == 2) std::fputs("Try 'scalai fs mount --help'.\n", stderr);
     return refusal.code;
   }

@@ -14,7 +14,12 @@ std::vector<OptionSpec> checkpoint_part() {
       text_option("config", "FILE", "config.json of a checkpoint that has none."),
       suggesting(text_option("model", "NAME", "Catalogue model, in place of a config.json."), model::catalogue_names()),
       text_option("from", "LAYOUT", "Layout of rank files that do not say it, as in tp8,pp4."),
-      choice_option("names", "WHOSE", "Whose names the tensors of such files have.", {"hf", "megatron", "logical"})};
+      list_option("drop", "NAMES", "As of `scalai checkpoint show`: what may be left out, and is refused otherwise."),
+      choice_option("names", "WHOSE", "Whose names the tensors of such files have.", {"hf", "megatron", "logical"}),
+      flag_option(
+          "trust-source",
+          "Also show files of a server that tells neither ETag nor Last-Modified, of which a change before they "
+          "are first read would not be noticed; also of --dataset.")};
 }
 
 std::vector<OptionSpec> dataset_part() {

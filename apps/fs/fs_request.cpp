@@ -87,7 +87,7 @@ void read_server(const Arguments& arguments, Problems& problems, vfs::ServerOpti
 }
 
 const std::vector<std::string>& checkpoint_options() {
-  static const std::vector<std::string> names = {"families", "config", "model", "from", "names"};
+  static const std::vector<std::string> names = {"families", "config", "model", "from", "names", "drop"};
   return names;
 }
 
@@ -95,6 +95,8 @@ absl::StatusOr<SourceOpener> remote_opener(const Arguments& arguments) {
 #ifdef SCALAI_WITH_CURL
   vfs::RemoteOptions options;
   options.cache_folder = arguments.text("cache-dir");
+  options.require_version = true;  // what is shown is never read again
+  options.trust_source = arguments.flag("trust-source");
   if (arguments.has("cache-size")) options.cache_bytes = arguments.bytes("cache-size");
   return vfs::make_opener(options);
 #else
@@ -116,6 +118,7 @@ void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& 
                                   .model = arguments.text("model"),
                                   .families = arguments.text("families"),
                                   .opener = {}};
+  checkpoint::add_drop(arguments.list("drop"), options);
   if (arguments.text("checkpoint").find("://") != std::string::npos) {
     absl::StatusOr<SourceOpener> opener = remote_opener(arguments);
     if (!opener.ok()) return problems.status("", opener.status());

@@ -12,6 +12,7 @@
 #include "apps/jobs/commands.h"
 #include "apps/jobs/sweep.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/process.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -250,7 +251,7 @@ void print_result(const Request& request, const Breakeven& result, const std::st
       json["samples"].push_back(
           {{"value", sample.x}, {"a", sample.a}, {"b", sample.b}, {"better", better(request, sample)}});
     }
-    return print(json.dump(2) + "\n");
+    return print(json_text(json, {.indent = 2}) + "\n");
   }
   Table table({request.path + (request.times ? " (s)>" : ">"), names[0] + ">", names[1] + ">", "better"});
   for (const BreakevenSample& sample : result.samples) {

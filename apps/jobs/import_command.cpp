@@ -10,6 +10,7 @@
 #include "apps/jobs/commands.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -75,7 +76,7 @@ int list_all(bool json) {
     table.row({source.name, source.kind, source.holds, source.summary});
     rows.push_back(json_of(source));
   }
-  print(json ? rows.dump(2) + "\n" : table.text(stdout_screen()));
+  print(json ? json_text(rows, {.indent = 2}) + "\n" : table.text(stdout_screen()));
   return 0;
 }
 
@@ -86,7 +87,7 @@ int list_one(const std::string& name, bool json) {
     return report_error(invalid(fmt::format("there is no format or generator \"{}\"\n  hint: see --list", name)));
   }
   if (json) {
-    print(json_of(*found).dump(2) + "\n");
+    print(json_text(json_of(*found), {.indent = 2}) + "\n");
     return 0;
   }
   Table table({"option", "default", "what~"});
@@ -171,7 +172,7 @@ void print_json(const Imported& imported, const std::string& out) {
                              {"checksum", summary.checksum},
                              {"notes", summary.notes},
                              {"out", out}};
-  print(json.dump(2) + "\n");
+  print(json_text(json, {.indent = 2}) + "\n");
 }
 
 bool overwrites_input(const std::string& out, const std::vector<std::string>& files) {

@@ -6,6 +6,7 @@
 #include "apps/common/output.h"
 #include "apps/jobs/commands.h"
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/sched/policies/catalogue.h"
@@ -87,7 +88,7 @@ Table parameter_table(const Entry& entry) {
 }
 
 void print_one(const Entry& entry, const std::string& format) {
-  if (format == "json") return print(json_of(entry).dump(2) + "\n");
+  if (format == "json") return print(json_text(json_of(entry), {.indent = 2}) + "\n");
   const Table parameters = parameter_table(entry);
   if (format == "csv") return print(parameters.csv());
   const bool design = entry.family == "recovery";
@@ -106,7 +107,7 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
   if (format == "json") {
     Json json = Json::array();
     for (const Entry& entry : all) json.push_back(json_of(entry));
-    return print(json.dump(2) + "\n");
+    return print(json_text(json, {.indent = 2}) + "\n");
   }
   Table table({"name", "family", "what it does~", "traits~", "parameters~", "source~"});
   table.leave_out_first({"source", "parameters", "traits", "family"});

@@ -341,7 +341,7 @@ class ClusterRun {
                  trace_hint(options_.out));
     }
     const std::string failures = scenario::failed_expectations(scenario_, summary);
-    std::fputs(failures.c_str(), stderr);
+    say("{}", failures);
     return failures.empty() ? 0 : kExpectationFailed;
   }
 

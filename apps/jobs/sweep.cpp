@@ -11,6 +11,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "ptc/base/destination.h"
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/statistics.h"
@@ -170,7 +171,8 @@ SweepJournal::~SweepJournal() {
 
 absl::Status SweepJournal::open(const std::string& path, const std::string& digest, size_t columns) {
   path_ = path;
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  SCALAI_ASSIGN_OR_RETURN(const Destination place, destination_of(path));
+  file_ = ::openat(place.folder.get(), place.name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) return missing(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0) return failed(fmt::format("{}: another sweep is at work on it", path));
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/output.h"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 
@@ -67,7 +68,7 @@ void print_json(const near::Question& question, const near::Placement& placement
                              {"folder", question.source.hosts[i].folder},
                              {"parts", hosts[i].parts},
                              {"bytes", hosts[i].bytes}});
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json_text(json, {.indent = 2}));
 }
 
 }  // namespace

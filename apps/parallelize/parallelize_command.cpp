@@ -222,7 +222,7 @@ int parallelize(const Arguments& arguments) {
     return kInvalidExit;
   }
   if (!found->result.no_fit) return report_unreachable(*request);
-  std::fputs(no_fit_text(*request, *found->result.no_fit).c_str(), stderr);
+  say("{}", no_fit_text(*request, *found->result.no_fit));
   if (format == "json") print(parallelize_text(*request, *found, format, explain));
   return kInvalidExit;
 }

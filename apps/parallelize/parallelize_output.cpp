@@ -8,6 +8,7 @@
 
 #include "apps/parallelize/offload_output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/parallel/calibration.h"
@@ -112,7 +113,7 @@ class Printer {
     if (explain_ && !found_.result.best.empty()) out["explain"] = explain_json();
     if (!found_.offloaded.empty()) out["offload"] = offload_json();
     if (found_.result.no_fit) out["no_fit"] = no_fit_json(*found_.result.no_fit);
-    return out.dump(2) + "\n";
+    return json_text(out, {.indent = 2}) + "\n";
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/parallel/two_bw.h"
@@ -65,7 +66,7 @@ std::string json_of(const ParallelizeRequest& request, const std::vector<TwoBwPl
                             {"gpus", request.space.gpus},
                             {"gpu", request.space.host.gpu.name},
                             {"best", best}};
-  return out.dump(2) + "\n";
+  return json_text(out, {.indent = 2}) + "\n";
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ int report_check(const absl::Status& status) {
 int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
   const Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
   if (!plan.feasible()) {
-    std::fputs(infeasible_text(plan).c_str(), stderr);
+    say("{}", infeasible_text(plan));
     if (shown.format == "json") print(plan_text(plan, facts, shown));
     return kInvalidExit;
   }

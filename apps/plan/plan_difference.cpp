@@ -6,6 +6,7 @@
 
 #include "apps/plan/plan_output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/collection/id_list.h"
 
@@ -146,7 +147,7 @@ std::string difference_json(const std::vector<HeaderDifference>& header,
   };
   for (const auto& [name, one] : tensors)
     json["tensors"].push_back({{"tensor", name}, {"only_a", part(one.only_a)}, {"only_b", part(one.only_b)}});
-  return json.dump(2) + "\n";
+  return json_text(json, {.indent = 2}) + "\n";
 }
 
 Table tensor_table(const std::map<std::string, TensorDifference>& tensors, size_t most) {

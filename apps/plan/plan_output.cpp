@@ -6,6 +6,7 @@
 #include <map>
 
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/plan/lowering.h"
@@ -201,7 +202,7 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
                      {"all", facts.check->all}};
   }
   if (!shown.explain.empty()) json["explain"] = explain_json(plan, shown.explain);
-  return json.dump(2) + "\n";
+  return json_text(json, {.indent = 2}) + "\n";
 }
 
 std::string traffic_csv(const Plan& plan) {
@@ -312,7 +313,7 @@ std::string program_text(const Plan& plan, DeviceId device, const Shown& shown) 
     return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest, plan.from, plan.to,
                        table.text(shown.screen));
   const ordered_json json = {{"digest", plan.digest}, {"device", device.value}, {"program", steps}};
-  return json.dump(2) + "\n";
+  return json_text(json, {.indent = 2}) + "\n";
 }
 
 std::string infeasible_text(const Plan& plan) {

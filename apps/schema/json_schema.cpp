@@ -6,6 +6,7 @@
 
 #include "apps/schema/internal/descriptors.h"
 #include "apps/schema/schema.h"
+#include "ptc/base/json.h"
 
 namespace scalai::apps {
 namespace {
@@ -91,7 +92,7 @@ std::string json_schema(SchemaOf what) {
   JsonWriter writer;
   out.update(writer.reference(descriptor_of(what)));
   out["$defs"] = writer.definitions();
-  return out.dump(2) + "\n";
+  return json_text(out, {.indent = 2}) + "\n";
 }
 
 }  // namespace scalai::apps

@@ -10,6 +10,7 @@
 #include "apps/schema/schema.h"
 #include "apps/schema/templates.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
 #include "ptc/model/catalogue.h"
@@ -35,7 +36,7 @@ int explain(const Arguments& arguments) {
     for (const Explanation& one : found)
       out.push_back(
           {{"kind", one.kind}, {"name", one.name}, {"about", one.about}, {"text", one.text}, {"where", one.where}});
-    print("{}\n", out.dump(2));
+    print("{}\n", json_text(out, {.indent = 2}));
     return 0;
   }
   bool first = true;

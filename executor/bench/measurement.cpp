@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ptc/base/json.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -65,7 +66,7 @@ std::string json_text(const std::vector<Measurement>& list) {
                             {"errors", one.errors}});
   }
   const nlohmann::ordered_json report = {{"schema_version", 1}, {"measurements", measurements}};
-  return report.dump(2) + "\n";
+  return scalai::json_text(report, {.indent = 2}) + "\n";
 }
 
 }  // namespace scalai::executor::bench

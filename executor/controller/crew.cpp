@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ptc/base/status.h"
+#include "ptc/plan/plan.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -19,12 +20,29 @@ constexpr double kLeaving_s = 10;  // a worker that was told to leave has left b
 constexpr double kJoin_s = 60;     // GPUs have connected by then
 constexpr int kStarts = 3;         // of a worker that does not stay
 
+namespace {
+
+// What others index by or add up, whatever was asked.
+absl::Status check_reply(const ReplyBody& reply) {
+  constexpr int64_t kMost = int64_t{1} << 50;  // bytes, samples: thousands of them are a number, too
+  const auto counts = [](const auto&... values) { return ((values >= 0 && values <= kMost) && ...); };
+  bool good = counts(reply.bytes(), reply.mismatch_count());
+  for (const proto::TransferRecord& one : reply.transfers())
+    good = good && counts(one.bytes()) && one.transfer_class() >= 0 && one.transfer_class() < plan::kTransferClasses;
+  for (const proto::PlaceBytes& one : reply.foreign()) good = good && counts(one.bytes());
+  for (const proto::SampleAccount& one : reply.accounts()) good = good && counts(one.samples(), one.bytes());
+  return good ? absl::OkStatus() : failed("a worker's reply has impossible numbers");
+}
+
+}  // namespace
+
 Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
     : cluster_(cluster),
       controller_(controller),
       options_(std::move(options)),
       peers_(cluster.hosts.size()),
-      sessions_(cluster.hosts.size()) {}
+      sessions_(cluster.hosts.size()),
+      pids_(cluster.hosts.size()) {}
 
 absl::Status Crew::start() {
   std::set<HostId> hosts;
@@ -136,6 +154,15 @@ absl::Status Crew::kill(HostId host) {
   return absl::OkStatus();
 }
 
+std::string Crew::why_lost(const WorkerLost& lost) const {
+  if (lost.clean) return lost.reason;
+  const std::string why = options_.why_lost ? options_.why_lost(HostId(lost.host)) : "";
+  if (!why.empty()) return fmt::format("{}: {}", lost.reason, why);
+  const std::string machine = peer_of(HostId(lost.host)).host_name();
+  return fmt::format("{}: process {} on {}, where its end and its log are known", lost.reason,
+                     pids_[static_cast<size_t>(lost.host)], machine);
+}
+
 bool Crew::is_ours(const WorkerLost& lost) const { return lost.session == sessions_[static_cast<size_t>(lost.host)]; }
 
 absl::Status Crew::refresh(HostId host) {
@@ -150,7 +177,9 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
   body.mutable_setup()->set_force_network(options_.force_network);
   const std::vector<WorkerJoined> workers = controller_.workers();
   for (const WorkerJoined& worker : workers) {
-    if (hosts.contains(HostId(worker.host))) sessions_[static_cast<size_t>(worker.host)] = worker.session;
+    if (!hosts.contains(HostId(worker.host))) continue;
+    sessions_[static_cast<size_t>(worker.host)] = worker.session;
+    pids_[static_cast<size_t>(worker.host)] = worker.hello.pid;
   }
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   size_t i = 0;
@@ -250,6 +279,7 @@ absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const
   SCALAI_RETURN_IF_ERROR(first_error(outcomes));
   for (const absl::StatusOr<Reply>& outcome : outcomes) {
     if (!replies.emplace_back().ParseFromString(outcome->body)) return failed("a worker's reply cannot be read");
+    SCALAI_RETURN_IF_ERROR(check_reply(replies.back()));
   }
   return replies;
 }

@@ -35,6 +35,8 @@ struct CrewOptions {
   std::function<absl::Status(HostId)> start_worker, kill_worker;
   // Own workers that ended since the last call, with the reason ("exit code 3, see FILE").
   std::function<std::vector<std::pair<HostId, std::string>>()> ended_workers;
+  // Why an own worker whose connection is gone has ended, in the same words; "" if nothing is known.
+  std::function<std::string(HostId)> why_lost = {};
 };
 
 class Crew {
@@ -64,6 +66,8 @@ class Crew {
   }
   // Sets up a worker whose places have changed, and informs all workers. Unavailable: it is lost.
   absl::Status refresh(HostId host);
+  // Why this worker is gone, as far as this machine can know, with the reason of its connection's end.
+  std::string why_lost(const WorkerLost& lost) const;
   // True if `lost` is the present worker of its host, not an earlier one.
   bool is_ours(const WorkerLost& lost) const;
   // Sends all workers the places of all workers, and those of others.
@@ -110,6 +114,7 @@ class Crew {
   std::set<HostId> living_;
   std::vector<std::string> peers_;   // by host: its serialized Peer
   std::vector<int64_t> sessions_;    // by host: session of the worker that was set up last
+  std::vector<int64_t> pids_;        // by host: its process
   std::vector<std::string> others_;  // serialized Peers
   std::set<HostId> introduced_;      // living hosts at the last introduce()
 };

@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <functional>
+
 #include "executor/controller/testing/test_fleet.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using testing::Fleet;
 using ::testing::HasSubstr;
@@ -159,6 +163,42 @@ TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
     if (lost != nullptr && lost->host == 1) left = lost->clean;
   }
   EXPECT_TRUE(left);
+}
+
+TEST_F(CrewTest, SaysWhatIsKnownOfALoss) {
+  Fleet fleet({.hosts = 4});
+  CrewOptions options = fleet.crew_options();
+  options.why_lost = [](HostId host) { return host == HostId(1) ? std::string("exit code 3") : ""; };
+  Crew crew(cluster_, fleet.controller(), options);
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_EQ(crew.why_lost({.host = 1, .reason = "connection closed"}), "connection closed: exit code 3");
+  EXPECT_EQ(crew.why_lost({.host = 1, .reason = "it left: for good", .clean = true}), "it left: for good");
+  EXPECT_THAT(crew.why_lost({.host = 2, .reason = "connection closed"}),
+              ContainsRegex("^connection closed: process [0-9]+ on .*, where its end and its log are known$"));
+}
+
+// Reports index by classes of transfers, and add up bytes.
+TEST_F(CrewTest, RepliesHaveNumbersThatAddUp) {
+  proto::ReplyBody spoiled;
+  Fleet fleet({.hosts = 4, .spoil = [&](int32_t host, const std::string& what, int, std::string& body) {
+                 if (host == 2 && what == "forget") body = spoiled.SerializeAsString();
+               }});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  const auto call = [&](const std::function<void(proto::ReplyBody&)>& change) {
+    spoiled.Clear();
+    change(spoiled);
+    return crew.call("forget", crew.living(), nothing()).status();
+  };
+  EXPECT_TRUE(call([](auto& reply) { reply.add_transfers()->set_transfer_class(5); }).ok());
+  for (const int32_t none : {-1, 6, INT32_MAX})
+    EXPECT_THAT(message_of(call([&](auto& reply) { reply.add_transfers()->set_transfer_class(none); })),
+                HasSubstr("impossible numbers"));
+  EXPECT_FALSE(call([](auto& reply) { reply.add_transfers()->set_bytes(-1); }).ok());
+  EXPECT_FALSE(call([](auto& reply) { reply.add_foreign()->set_bytes(INT64_MAX); }).ok());
+  EXPECT_FALSE(call([](auto& reply) { reply.add_accounts()->set_samples(-1); }).ok());
+  EXPECT_FALSE(call([](auto& reply) { reply.set_bytes(INT64_MAX); }).ok());
+  EXPECT_FALSE(call([](auto& reply) { reply.set_mismatch_count(-1); }).ok());
 }
 
 TEST_F(CrewTest, AnErrorOfAWorkerComesBack) {

@@ -1,5 +1,7 @@
 #include "executor/controller/exec_runtime.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -21,8 +23,6 @@ using control::TransferRecord;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-constexpr double kLongestPause_s = 30;  // between attempts at the copy of one step
 
 // Neither a loss nor a shortage that may pass: of an execution that reads a copy, the copy is at fault.
 bool is_lasting(const absl::Status& status) {
@@ -93,107 +93,6 @@ absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
   job(commit.job).new_layout = true;
   SCALAI_RETURN_IF_ERROR(job(commit.job).work->commit(commit.epoch));
   return options_.log != nullptr ? options_.log->freed(commit.job) : absl::OkStatus();
-}
-
-absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
-  if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();  // the loss makes it void
-  if (job(background.job).work->is_trained()) {
-    if (job(background.job).work->step() > background.step) {  // it has gone on under an earlier controller
-      report(control::CopyLost{background.job, background.tag});
-      return absl::OkStatus();
-    }
-    SCALAI_RETURN_IF_ERROR(advance(background.job, background.step));
-    if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();
-  }
-  // A lost worker of the job makes it void; any other one only had copies.
-  absl::Status done = absl::OkStatus();
-  size_t living = 0;
-  do {
-    living = crew_.living().size();
-    done = job(background.job).work->advance(background.step);
-    if (done.ok()) {
-      done = job(background.job).work->background(background);
-      if (!done.ok() && !absl::IsUnavailable(done) && !absl::IsCancelled(done)) return give_up(background, done);
-    }
-    SCALAI_RETURN_IF_ERROR(explained(done));
-    hear(0);
-  } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
-  if (!done.ok()) return absl::OkStatus();
-  JobState& state = job(background.job);
-  if (state.work->is_trained() && background.what == "checkpoint") state.copies.push_back({background});
-  agenda_.background(background);
-  return absl::OkStatus();
-}
-
-absl::Status ExecRuntime::Impl::happen(const Agenda::CopyEnd& end) {
-  std::vector<Copy>& copies = job(end.job).copies;
-  const auto found =
-      std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.command.tag == end.tag; });
-  if (found == copies.end()) {
-    report(control::BackgroundDone{end.job, end.tag});
-    return absl::OkStatus();
-  }
-  found->due = true;
-  SCALAI_RETURN_IF_ERROR(collect_copies());
-  while (!options_.late_checkpoints && any_due()) {
-    hear(kPoll_s);
-    SCALAI_RETURN_IF_ERROR(collect_copies());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExecRuntime::Impl::collect_copies() {
-  for (JobState& state : jobs_) {
-    for (size_t i = 0; i < state.copies.size();) {
-      absl::StatusOr<bool> done = false;
-      if (state.copies[i].due) done = state.work->background_done(state.copies[i].command.tag);
-      if (done.ok() && !*done) {
-        ++i;
-        continue;
-      }
-      const control::Background command = std::move(state.copies[i].command);
-      state.copies.erase(state.copies.begin() + static_cast<int64_t>(i));
-      SCALAI_RETURN_IF_ERROR(explained(done.status()));
-      if (done.ok()) {
-        report(control::BackgroundDone{command.job, command.tag});
-      } else if (!any_dead(command.collection->device_of_rank)) {  // whose loss makes it void
-        SCALAI_RETURN_IF_ERROR(give_up(command, done.status()));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-bool ExecRuntime::Impl::any_due() const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [](const JobState& state) {
-    return std::any_of(state.copies.begin(), state.copies.end(), [](const Copy& copy) { return copy.due; });
-  });
-}
-
-bool ExecRuntime::Impl::any_under_way() const {
-  return std::any_of(jobs_.begin(), jobs_.end(),
-                     [](const JobState& state) { return state.training.has_value() || state.execution.has_value(); });
-}
-
-// What was begun is completed, even if its modelled end is not over.
-absl::Status ExecRuntime::Impl::perform(const control::Stop&) {
-  for (const JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(explained(state.work->wait_for_files()));
-  return absl::OkStatus();
-}
-
-// A copy that cannot be made costs nobody any state. An attempt at the same step again, which a run that is to end makes,
-// waits a while.
-absl::Status ExecRuntime::Impl::give_up(const control::Background& background, const absl::Status& why) {
-  JobState& state = job(background.job);
-  state.work->leave_files(background.tag);
-  const bool again = std::exchange(state.failed_copy_step, background.step) == background.step;
-  state.copy_pause_s = again ? std::min(kLongestPause_s, 2 * state.copy_pause_s) : 0.25;
-  say("scalai exec: warning: job {}: the {} of step {} failed and is tried again when one is due: {}\n",
-      scenario_.jobs[static_cast<size_t>(background.job)].name, background.what, background.step, message_of(why));
-  const Clock::time_point failed_at = Clock::now();
-  while (again && seconds_since(failed_at) < state.copy_pause_s) hear(kPoll_s);
-  report(control::CopyLost{background.job, background.tag});
-  return absl::OkStatus();
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Inject& inject) {
@@ -355,7 +254,8 @@ absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
   // The device may be what ends its trainers, so it is not tried without end.
   constexpr int kMostEmptied = 3;
-  Loss again{.devices = {}, .usable = true}, for_good;
+  const std::string cause = fmt::format("its training process left no whole state of step {}", interruption.step);
+  Loss again{.devices = {}, .usable = true, .cause = cause}, for_good{.devices = {}, .cause = cause};
   for (const DeviceId device : fresh) (++emptied_[device] < kMostEmptied ? again : for_good).devices.push_back(device);
   for (Loss* loss : {&again, &for_good}) {
     if (!loss->devices.empty()) unreported_.push_back(std::move(*loss));
@@ -374,6 +274,9 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::TrainEnd& end) {
   if (!agenda_.counts(end)) return absl::OkStatus();
   SCALAI_RETURN_IF_ERROR(advance(end.job, end.step));
   if (!agenda_.counts(end)) return absl::OkStatus();  // lost a device meanwhile
+  SCALAI_RETURN_IF_ERROR(wait_for_copies(end));
+  if (agenda_.counts(end) && is_last(end.job, end.step)) SCALAI_RETURN_IF_ERROR(keep_last(end.job));
+  if (!agenda_.counts(end)) return absl::OkStatus();
   report(control::StepReached{end.job, end.step});
   return absl::OkStatus();
 }
@@ -403,6 +306,8 @@ absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
     note(command);
     return absl::OkStatus();
   }
+  if (replaying_ && std::holds_alternative<control::Stop>(command) && !any_cut_short())
+    return absl::OkStatus();  // the earlier controller has dismissed its workers
   SCALAI_RETURN_IF_ERROR(go_live());
   SCALAI_RETURN_IF_ERROR(find_trainers());
   // A worker that the command kills has not been lost.

@@ -40,7 +40,11 @@ struct ExecOptions {
   std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
   // Real training whose scenario says nothing of time (scalai launch): it goes on past the modelled end of a checkpoint
   // whose files are not there yet, and that counts when they are. Otherwise it waits there.
+  // Where the next one is due, training waits for it.
   bool late_checkpoints = false;
+  // A job with real training leaves a checkpoint of its last step: before the control loop hears that the step is done, or
+  // where the run ends before. A scenario whose cluster has no storage has none.
+  bool last_checkpoint = true;
   bool standby = false;  // a trainer waits on each device of the cluster that its job does not use
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
   std::map<int, std::string> datasets;

@@ -1,5 +1,7 @@
 // Time, real training up to it, and what is heard on the way.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -8,6 +10,8 @@
 #include "executor/controller/internal/exec_runtime_impl.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/control/event_text.h"
 
 namespace scalai::executor {
 
@@ -104,14 +108,16 @@ bool ExecRuntime::Impl::catching_up() const {
   });
 }
 
-void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
-  if (!crew_.living().contains(host)) return;  // we killed it
+void ExecRuntime::Impl::worker_lost(HostId host, const std::string& why) {
   crew_.lost(host);
   ++losses_;
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
-  say("scalai exec: lost the worker of h{}: {}\n", host.value, reason);
-  if (!fresh.empty()) unreported_.push_back({fresh});
+  say("scalai exec: lost the worker of h{}: {}\n", host.value, printable_text(why));
+  if (!fresh.empty()) {
+    unreported_.push_back(
+        {.devices = fresh, .cause = control::as_cell(fmt::format("the worker of h{}: {}", host.value, why))});
+  }
 }
 
 // When the state was lost is what the control loop counts the steps by. Emulated training is where the clock is; real
@@ -133,7 +139,7 @@ void ExecRuntime::Impl::report_losses() {
   reporting_ = false;
   for (Loss& loss : std::exchange(unreported_, {})) {
     if (loss.usable) agenda_.repair({.devices = loss.devices});
-    report(control::DevicesLost{std::move(loss.devices), failed_at_s, loss.usable});
+    report(control::DevicesLost{std::move(loss.devices), failed_at_s, loss.usable, std::move(loss.cause)});
   }
 }
 
@@ -150,7 +156,8 @@ void ExecRuntime::Impl::hear(double timeout_s) {
   for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
        heard = controller_.next_event(0)) {
     const auto* lost = std::get_if<WorkerLost>(&*heard);
-    if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
+    if (lost == nullptr || !crew_.is_ours(*lost)) continue;
+    if (crew_.living().contains(HostId(lost->host))) worker_lost(HostId(lost->host), crew_.why_lost(*lost));
   }
   report_losses();
   if (options_.requests == nullptr || catching_up()) return;

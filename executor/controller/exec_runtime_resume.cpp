@@ -122,6 +122,7 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     agenda_.drop_copy(copy->tag);
     job(copy->job).work->leave_files(copy->tag);
   } else if (const auto* copied = std::get_if<control::BackgroundDone>(&event.body)) {
+    if (!of_the_agenda) agenda_.drop_copy(copied->tag);
     job(copied->job).work->note_background_done(copied->tag);
   } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
     std::deque<control::Read>& unread = job(samples->job).unread;

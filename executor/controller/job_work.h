@@ -86,6 +86,11 @@ class JobWork {
   // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
   // begun it, or it was forgotten.
   absl::StatusOr<bool> background_done(control::SnapshotId snapshot);
+  // Writes the live state as the checkpoint of its step, and returns its folder when that is complete. No snapshot:
+  // the control loop does not know it. Not during run_stage(). Errors: those of Crew::call and checkpoint::Writer.
+  absl::StatusOr<std::string> keep_live();
+  // Whether the last checkpoint on disk is of this step.
+  bool has_checkpoint_of(int64_t step) const;
   // Until the files of all that were begun are there, or have failed. Unavailable: workers are lost.
   absl::Status wait_for_files();
   // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
@@ -143,7 +148,9 @@ class JobWork {
     control::SnapshotId tag = 0;
     std::set<HostId> hosts;
   };
-  absl::StatusOr<Files> begin_files(const control::Background& background, const std::string& folder);
+  // Of the state of `side`. Without `in_background` workers write before they answer, and the checkpoint is complete.
+  absl::StatusOr<Files> begin_files(const collection::Collection& side, int64_t step, control::SnapshotId tag,
+                                    bool in_background);
   // False: some host is busy with them.
   absl::StatusOr<bool> complete(Files& files);
   absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,

@@ -53,7 +53,8 @@ absl::Status JobWork::background(const control::Background& background) {
     SCALAI_RETURN_IF_ERROR(
         copy_to_hosts(*background.collection, version_of(background.tag), true, control::list_of(background.copies)));
   if (snapshot.folder.empty()) return absl::OkStatus();
-  SCALAI_ASSIGN_OR_RETURN(Files files, begin_files(background, snapshot.folder));
+  SCALAI_ASSIGN_OR_RETURN(Files files,
+                          begin_files(*background.collection, background.step, background.tag, is_trained()));
   if (is_trained()) {
     snapshot.files = std::make_shared<Files>(std::move(files));
     snapshot.complete = false;
@@ -124,12 +125,13 @@ void JobWork::resume() {
   (void)checkpoint::clean(checkpoints());
 }
 
-absl::StatusOr<JobWork::Files> JobWork::begin_files(const control::Background& background, const std::string& folder) {
+absl::StatusOr<JobWork::Files> JobWork::begin_files(const Collection& side, int64_t step, control::SnapshotId tag,
+                                                    bool in_background) {
+  const std::string all = checkpoints();
   // What killed writers have left; what cannot be removed is in nobody's way.
-  (void)checkpoint::clean(checkpoints());
-  const Collection& side = *background.collection;
+  (void)checkpoint::clean(all);
   SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
-                          checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
+                          checkpoint::Writer::begin(checkpoint::step_folder(all, step), side, {spec().name, step}));
   std::map<HostId, CommandBody> bodies;
   for (int rank = 0; rank < side.ranks(); ++rank) {
     if (!writer.has_file(LogicalRank(rank))) continue;
@@ -144,21 +146,33 @@ absl::StatusOr<JobWork::Files> JobWork::begin_files(const control::Background& b
     write.set_job(job_);
     write.set_name(spec().name);
     write.set_version(StateVersion::epoch(side.epoch).wire());
-    write.set_step(background.step);
+    write.set_step(step);
     write.set_folder(writer.temporary());
-    write.set_in_background(is_trained());
-    write.set_tag(background.tag);
+    write.set_in_background(in_background);
+    write.set_tag(tag);
     hosts.insert(host);
     calls.emplace_back(host, std::move(body));
   }
   const std::string model = model_text(spec().model);
   if (!model.empty()) SCALAI_RETURN_IF_ERROR(writer.add_file(std::string(checkpoint::kModelFileName), model));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
-  if (!is_trained()) {
+  if (!in_background) {
     SCALAI_RETURN_IF_ERROR(writer.finish(parts_of(replies)));
     hosts.clear();
   }
-  return Files{std::move(writer), background.tag, std::move(hosts)};
+  return Files{std::move(writer), tag, std::move(hosts)};
+}
+
+absl::StatusOr<std::string> JobWork::keep_live() {
+  SCALAI_CHECK(state_ != nullptr);
+  SCALAI_RETURN_IF_ERROR(wait_for_files());
+  SCALAI_RETURN_IF_ERROR(begin_files(*state_, step_, control::kLiveState, /*in_background=*/false).status());
+  return checkpoint::step_folder(checkpoints(), step_);
+}
+
+bool JobWork::has_checkpoint_of(int64_t step) const {
+  const std::optional<checkpoint::FoundCheckpoint> last = checkpoint::latest(checkpoints());
+  return last && last->step == step;
 }
 
 absl::StatusOr<bool> JobWork::complete(Files& files) {

@@ -6,21 +6,34 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <tuple>
 
 #include "executor/controller/testing/test_fleet.h"
+#include "executor/controller/testing/trained.h"
 #include "executor/cuda/testing/fake_chunk_source.h"
 #include "executor/device/testing/forwarding_backend.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
+
+testing::Fleet::Options testing::busy(int times) {
+  proto::ReplyBody later;
+  later.set_busy(true);
+  Fleet::Options options;
+  options.busy = times;
+  options.busy_reply = later.SerializeAsString();
+  return options;
+}
+
 namespace {
 
 using control::testing::job_text;
 using control::testing::kSmallCluster;
+using testing::busy;
 using ::testing::ContainsRegex;
 using testing::digests;
 using testing::event_times;
@@ -28,58 +41,9 @@ using testing::execute;
 using testing::Fleet;
 using testing::Folder;
 using ::testing::HasSubstr;
+using testing::kCheckpoints;
 using testing::Ran;
-
-class Trained : public ::testing::Test {
- protected:
-  static scenario::Scenario scenario_of(const std::string& text) {
-    auto scenario = control::testing::scenario_of(std::string(kSmallCluster) + text);
-    SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
-    return *std::move(scenario);
-  }
-  // A job that grows, shrinks and changes its layout; every step takes a second.
-  static std::string job(const std::string& more) {
-    return job_text("a",
-                    "gpus: 2 steps: 41 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
-                    "step_time: \"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } " +
-                        more);
-  }
-  static std::string resize(double at_s, int gpus) {
-    return fmt::format("events {{ at: \"{}s\" resize {{ job: \"a\" gpus: {} }} }}\n", at_s, gpus);
-  }
-
-  Ran train(const scenario::Scenario& scenario, const std::string& variables = "", Fleet::Options fleet = {},
-            ExecOptions options = {}) {
-    options.programs[0] = {
-        .command = variables + " " + TRAINER_PROGRAM, .folder = folder_.path(), .logs = folder_.path() + "/logs"};
-    return execute(scenario, "reshard", folder_.path(), std::move(fleet), options);
-  }
-
-  // Every element of the last checkpoint is that of its step.
-  void expect_right(int64_t step) {
-    const std::string folder = checkpoint::step_folder(folder_.path() + "/checkpoints/a", step);
-    const auto reader = checkpoint::Reader::open(folder);
-    ASSERT_TRUE(reader.ok()) << reader.status();
-    int64_t elements = 0;
-    const collection::Collection& side = reader->collection();
-    for (size_t i = 0; i < side.tensors.size(); ++i) {
-      const tensor::Box whole = tensor::Box::whole(side.tensors[i].shape);
-      const int64_t size = tensor::size_of(side.tensors[i].dtype);
-      std::vector<std::byte> bytes(static_cast<size_t>(whole.volume() * size));
-      ASSERT_TRUE(reader->read(TensorId(static_cast<int64_t>(i)), whole, bytes).ok());
-      for (int64_t index = 0; index < whole.volume(); ++index, ++elements) {
-        const uint64_t wanted = static_cast<uint64_t>(index * 7 + step);
-        ASSERT_EQ(std::memcmp(bytes.data() + index * size, &wanted, static_cast<size_t>(size)), 0)
-            << side.tensors[i].name << " element " << index;
-      }
-    }
-    EXPECT_GT(elements, 100);
-  }
-
-  Folder folder_;
-};
-
-constexpr const char* kCheckpoints = "checkpoint { every_steps: 10 }";
+using testing::Trained;
 
 TEST_F(Trained, ItIsDecidedAsInEmulation) {
   const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
@@ -107,15 +71,6 @@ TEST(StepsOfPart, TakeASecondAndCopyATwentieth) {
   EXPECT_EQ(steps_of_part({.steps = 4, .seconds = 2.5, .copy_s = 0.5}, 100), 20) << "ten seconds";
   EXPECT_EQ(steps_of_part({.steps = 1, .seconds = 11, .copy_s = 10}, 100), 60) << "a minute, not 200 s";
   EXPECT_EQ(steps_of_part({.steps = 5, .seconds = 0}, 7), 7) << "steps that take no time";
-}
-
-Fleet::Options busy(int times) {
-  proto::ReplyBody later;
-  later.set_busy(true);
-  Fleet::Options options;
-  options.busy = times;
-  options.busy_reply = later.SerializeAsString();
-  return options;
 }
 
 std::vector<double> times_of_checkpoints(const control::RunReport& report) {

@@ -11,8 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <mutex>
 
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -125,7 +127,7 @@ Transaction transaction_of(const Statement& row) {
 
 absl::StatusOr<JournalLock> JournalLock::take(const std::string& journal) {
   const std::string path = journal + ".lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
     const std::string message = fmt::format("{}: cannot create: {}", path, std::strerror(errno));
     return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : missing(message);
@@ -209,6 +211,8 @@ absl::StatusOr<int64_t> Journal::State::number_of(const char* sql) const {
 
 // Exclusive before the first access: then the write-ahead log needs no shared memory, and other programs are kept out.
 absl::Status Journal::State::connect(bool create) {
+  // SQLite would give it the umask's mode; its log gets the mode of the journal.
+  if (create) FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
   if (sqlite3_open_v2(path.c_str(), &database, flags, nullptr) != SQLITE_OK) {
     SCALAI_CHECK(database != nullptr, "out of memory");
@@ -263,7 +267,8 @@ absl::Status Journal::State::read_run() {
     facts = {row.text(0), row.text(1), row.text(2), row.text(3)};
     epoch = row.number(4);
   }));
-  return epoch > 0 ? absl::OkStatus() : invalid(fmt::format("{}: the journal is damaged: no run in it", path));
+  if (epoch > 0 && epoch < std::numeric_limits<int64_t>::max()) return absl::OkStatus();
+  return invalid(fmt::format("{}: the journal is damaged: no run in it", path));
 }
 
 absl::Status Journal::State::write(Statement& statement, const std::string& doing) {

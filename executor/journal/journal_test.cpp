@@ -251,6 +251,17 @@ TEST_F(JournalTest, OpenRefusesADamagedJournal) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
+// The next controller's would be no number.
+TEST_F(JournalTest, OpenRefusesAnEpochThatHasNoNext) {
+  { (void)create(); }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path().c_str(), &database), SQLITE_OK);
+  const char* last = "UPDATE run SET controller_epoch = 9223372036854775807";
+  EXPECT_EQ(sqlite3_exec(database, last, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  EXPECT_EQ(message_of(Journal::open(path()).status()), path() + ": the journal is damaged: no run in it");
+}
+
 TEST_F(JournalTest, OpenRefusesAJournalWithoutARun) {
   { (void)create(); }
   sqlite3* database = nullptr;

@@ -211,7 +211,14 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::newest(const std::strin
   const std::lock_guard alone(state_->asking);
   for (;;) {
     SCALAI_ASSIGN_OR_RETURN(proto::LiveState live, state_->ask(job, true, after_step));
-    if (live.ready()) return state_->take(std::move(live));
+    if (live.ready()) {
+      const int64_t wanted = state_->options.version;
+      const bool other = wanted != 0 ? live.version() != wanted : live.step() <= after_step;
+      if (other || (!job.empty() && live.name() != job))
+        return invalid(fmt::format("{}: the controller answers with step {} of job {}, which was not asked for",
+                                   state_->options.place, live.step(), live.name()));
+      return state_->take(std::move(live));
+    }
     if (Clock::now() >= until)
       return absl::DeadlineExceededError(
           fmt::format("{}: the job was at no step{} for {} s: it changes, waits for GPUs, or its steps take longer",

@@ -23,6 +23,7 @@
 namespace scalai::executor {
 namespace live_run_test {
 
+using ::testing::HasSubstr;
 using collection::Collection;
 using proto::CommandBody;
 using testing::Fleet;
@@ -116,7 +117,11 @@ class LiveRunTest : public ::testing::Test {
   }
   absl::StatusOr<std::string> answer(const CtlRequest& request) {
     if (request.touch && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
-    return steps_.answer(kJob, request, [] {});
+    absl::StatusOr<std::string> text = steps_.answer(kJob, request, [] {});
+    proto::LiveState live;
+    if (!edit_ || request.touch || !text.ok() || !live.ParseFromString(*text)) return text;
+    edit_(live);
+    return live.SerializeAsString();
   }
 
   static std::string content(const LiveStep& step) {
@@ -157,8 +162,26 @@ class LiveRunTest : public ::testing::Test {
   std::thread runs_;
   std::atomic<int> touches_ = 0;
   int kill_at_ = -1;
-  std::string killed_;  // address
+  std::string killed_;                           // address
+  std::function<void(proto::LiveState&)> edit_;  // of what the controller answers
 };
+
+TEST_F(LiveRunTest, AnAnswerToAnotherQuestionIsNone) {
+  const auto refused = [&](const std::function<void(proto::LiveState&)>& edit) {
+    Reader reader(*this, int64_t{1} << 20, false);
+    edit_ = edit;
+    const absl::Status status = reader.run.newest("a", 0).status();
+    edit_ = {};
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return message_of(status);
+  };
+  EXPECT_THAT(refused([](auto& live) { live.set_name("b"); }), HasSubstr("step 1 of job b, which was not asked for"));
+  EXPECT_THAT(refused([](auto& live) { live.set_step(0); }), HasSubstr("step 0 of job a, which was not asked for"));
+  EXPECT_THAT(refused([](auto& live) { live.add_tensors(99); }),
+              HasSubstr("the run: the controller's answer has tensor"));
+  EXPECT_THAT(refused([](auto& live) { live.mutable_peers(0)->set_host(7); }), HasSubstr("host 7 of 2"));
+  EXPECT_THAT(refused([](auto& live) { live.add_digests()->mutable_box()->set_tensor(0); }), HasSubstr("digests of 0"));
+}
 
 TEST_F(LiveRunTest, WorkersGiveOnceWhatReadersReadOneAfterAnother) {
   const std::string all = truth();

@@ -39,8 +39,9 @@ absl::StatusOr<std::vector<checkpoint::TensorStats>> stats_of_step(const LiveSte
     const checkpoint::LogicalState& state = whole.tensors()[tensor];
     checkpoint::TensorStats& sum =
         all.emplace_back(checkpoint::TensorStats{.tensor = tensor, .elements = {}, .change = {}});
-    for (const auto& [box, stats] : told[state.name]) sum.elements.add(stats);
     const int64_t elements = tensor::Box::whole(state.shape).volume();
+    for (const auto& [box, stats] : told[state.name])
+      if (sum.elements.elements <= elements) sum.elements.add(stats);
     if (sum.elements.elements != elements)
       return absl::UnavailableError(
           fmt::format("{}: tensor \"{}\": workers looked at {} of {} elements; was a host lost?", whole.info().path,

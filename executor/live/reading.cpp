@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "executor/live/holders.h"
+#include "executor/live/live_answer.h"
 #include "executor/rpc/process.h"
 #include "executor/rpc/worker_place.h"
 #include "ptc/base/status.h"
@@ -34,6 +35,8 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
   SCALAI_ASSIGN_OR_RETURN(
       collection::CollectionFile file,
       collection::parse_collection(made->live_->collection(), options.place, collection::FileRole::kPlanned));
+  if (const absl::Status checked = check_live(*made->live_, file.collection); !checked.ok())
+    return invalid(fmt::format("{}: {}", options.place, message_of(checked)));
   made->collection_ = std::move(file.collection);
   SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(made->live_->version()));
   made->key_ = {made->live_->job(), version};

@@ -46,7 +46,7 @@ class Reading {
     std::shared_ptr<OtherReaders> others;  // null: all is read from workers
     std::shared_ptr<ReadBytes> bytes;
   };
-  // Errors: InvalidArgument (of another version of this program), those of Places.
+  // Errors: InvalidArgument (the answer is none, as check_live says, or of another version of this program), those of Places.
   static absl::StatusOr<std::shared_ptr<Reading>> open(proto::LiveState&& live, Options options);
   ~Reading();
 

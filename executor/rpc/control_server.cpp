@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "executor/rpc/internal/bind_address.h"
+#include "executor/rpc/internal/front.h"
 #include "executor/rpc/internal/guard.h"
 #include "executor/rpc/internal/outbox.h"
 #include "executor/rpc/internal/wire.h"
@@ -293,7 +293,8 @@ class Server final : public ControllerCore {
         guard_({.token = options.token,
                 .run_id = options.controller.run_id,
                 .challenge_key = std::move(challenge_key),
-                .log = log_}),
+                .log = log_,
+                .on_proof = [this](const std::string& peer) { front_->admit(internal::peer_of(peer)); }}),
         door_service_(guard_),
         workers_service_(*this, guard_),
         ctl_service_(options.on_ctl, guard_) {}
@@ -312,6 +313,8 @@ class Server final : public ControllerCore {
   CtlService ctl_service_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<internal::Front> front_;
   std::mutex pulse_mutex_;
   std::condition_variable stop_;
   bool stopped_ = false;
@@ -332,20 +335,18 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const Se
 }
 
 absl::Status Server::listen(const ServerOptions& options) {
-  SCALAI_ASSIGN_OR_RETURN(const internal::BindAddress bind, internal::try_to_bind(options.bind_address));
+  SCALAI_ASSIGN_OR_RETURN(internal::Listening listening, internal::listen_on(options.bind_address));
   SCALAI_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
   const bool plain = options.certificate_file.empty();
-  if (!bind.loopback && (plain || options.state_on_network)) {
+  if (!listening.loopback && (plain || options.state_on_network)) {
     log_(fmt::format("listening on {}: {}{}{}", options.bind_address,
                      plain ? "without TLS commands can be read and forged on the network" : "",
                      plain && options.state_on_network ? "; " : "",
                      options.state_on_network ? "state between workers is not encrypted" : ""));
   }
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options.bind_address, credentials, &port);
-  // Two controllers on one port would take turns at answering.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   // Strangers are turned away before a message of theirs is read, so what they have here is at most a window a call.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfOneConnection);
   builder.SetResourceQuota(grpc::ResourceQuota("controller").Resize(quota_bytes(options.controller)));
@@ -355,10 +356,16 @@ absl::Status Server::listen(const ServerOptions& options) {
   builder.RegisterService(&workers_service_);
   builder.RegisterService(&ctl_service_);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format("cannot listen on {}", options.bind_address));
-  }
-  address_ = fmt::format("{}:{}", bind.host, port);
+  if (server_ == nullptr) return absl::UnavailableError(fmt::format("cannot listen on {}", options.bind_address));
+  address_ = fmt::format("{}:{}", listening.host, listening.port);
+  const auto hand_over = [this](int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection;
+    acceptor_->HandleNewConnection(&parameters);
+  };
+  front_ = std::make_unique<internal::Front>(std::move(listening),
+                                             internal::Front::Options{.hand_over = hand_over, .log = log_});
+  SCALAI_RETURN_IF_ERROR(front_->start());
   SCALAI_ASSIGN_OR_RETURN(pulse_, start_thread([this] { keep_pulse(); }));
   return absl::OkStatus();
 }
@@ -379,6 +386,7 @@ Server::~Server() {
     stop_.notify_all();
   }
   if (pulse_.joinable()) pulse_.join();
+  if (front_ != nullptr) front_->stop();
   if (server_ == nullptr) return;
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();

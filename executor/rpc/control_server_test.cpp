@@ -20,7 +20,7 @@
 
 #include "executor/rpc/ctl.h"
 #include "executor/rpc/internal/asker.h"
-#include "executor/rpc/internal/bind_address.h"
+#include "executor/rpc/internal/listening.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/process.h"
 #include "executor/rpc/testing/test_rig.h"
@@ -161,12 +161,13 @@ TEST_F(ServerTest, BadOptionsAreSaid) {
 }
 
 TEST_F(ServerTest, LoopbackAddressesAreKnown) {
-  EXPECT_TRUE(internal::try_to_bind("127.0.0.1:0")->loopback);
-  EXPECT_TRUE(internal::try_to_bind("localhost:0")->loopback);
-  EXPECT_FALSE(internal::try_to_bind("0.0.0.0:0")->loopback);
+  EXPECT_TRUE(internal::listen_on("127.0.0.1:0")->loopback);
+  EXPECT_TRUE(internal::listen_on("localhost:0")->loopback);
+  EXPECT_FALSE(internal::listen_on("0.0.0.0:0")->loopback);
+  EXPECT_GT(internal::listen_on("127.0.0.1:0")->port, 0);
   // An address for documentation, which no machine has.
-  EXPECT_THAT(message_of(internal::try_to_bind("192.0.2.1:0").status()), HasSubstr("cannot listen on 192.0.2.1:0"));
-  EXPECT_THAT(message_of(internal::try_to_bind("127.0.0.1:99999").status()), HasSubstr("is not HOST:PORT"));
+  EXPECT_THAT(message_of(internal::listen_on("192.0.2.1:0").status()), HasSubstr("cannot listen on 192.0.2.1:0"));
+  EXPECT_THAT(message_of(internal::listen_on("127.0.0.1:99999").status()), HasSubstr("is not HOST:PORT"));
 }
 
 TEST_F(ServerTest, WhatCanBeReadOnTheNetworkIsOneLine) {

@@ -4,16 +4,21 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "executor/rpc/ctl.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/process.h"
 #include "executor/rpc/testing/test_rig.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/file.h"
+#include "ptc/base/file_descriptor.h"
+#include "ptc/base/status.h"
 
 namespace scalai::executor::testing {
 namespace {
@@ -77,8 +82,11 @@ class FloodTest : public ::testing::Test {
     if (!kCanUseGrpc) GTEST_SKIP() << "gRPC is not instrumented for ThreadSanitizer";
     GrpcRig rig;
     address_ = rig.start({}).value()->address();  // free a moment later
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+    const std::string limit = descriptors_ > 0 ? fmt::format("ulimit -n {}; ", descriptors_) : "";
     ASSERT_TRUE(spawner_
-                    .start(0, {.arguments = {"executor_rpc_test", "--as-controller", address_},
+                    .start(0, {.binary = "/bin/sh",
+                               .arguments = {"sh", "-c", limit + "exec \"$0\" --as-controller " + address_, self},
                                .environment = {{kTokenVariable, kToken}}})
                     .ok());
     connect();
@@ -95,8 +103,16 @@ class FloodTest : public ::testing::Test {
         << read_file(spawner_.log_file(0)).value_or("no log");
     return grpc::GenericStub(channel);
   }
+  // Proves the token, and gets the answer of a controller without requests.
+  void expect_to_be_heard() {
+    const absl::Status answer = ask_controller({.address = address_, .token = kToken}, {}).status();
+    EXPECT_THAT(message_of(answer), ::testing::HasSubstr("this controller takes no requests"));
+    const auto worker = GrpcRig(address_).connect(worker_options());
+    EXPECT_TRUE(worker.ok()) << worker.status();
+  }
   int64_t more() const { return peak_bytes(spawner_.pid(0)) - before_; }
 
+  int descriptors_ = 0;  // that the controller may have; 0: as many as we
   const std::string folder_ = ::testing::TempDir() + fmt::format("flood-{}", ::getpid());
   Spawner spawner_{folder_};
   std::string address_;
@@ -119,6 +135,29 @@ TEST_F(FloodTest, ManyCallsOfStrangersTakeLittle) {
       EXPECT_EQ(end.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   }
   EXPECT_LT(more(), int64_t{64} << 20);
+}
+
+// A controller that may have few descriptors, and connections of strangers that say nothing.
+class IdleFloodTest : public FloodTest {
+ protected:
+  IdleFloodTest() { descriptors_ = 160; }
+  FileDescriptor connection() const {
+    FileDescriptor one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    there.sin_port = htons(static_cast<uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1))));
+    EXPECT_EQ(::connect(one.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)), 0);
+    return one;
+  }
+};
+
+TEST_F(IdleFloodTest, ConnectionsThatSayNothingKeepNobodyOut) {
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 320; ++i) strangers.push_back(connection());
+  expect_to_be_heard();
+  strangers.clear();
+  expect_to_be_heard();
 }
 
 }  // namespace

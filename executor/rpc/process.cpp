@@ -99,6 +99,7 @@ std::optional<ProcessEnd> Process::poll() {
   SCALAI_CHECK(found >= 0, fmt::format("process {} was reaped elsewhere", pid_));
   if (found == pid_) {
     end_ = WIFSIGNALED(status) ? ProcessEnd{.signal = WTERMSIG(status)} : ProcessEnd{.code = WEXITSTATUS(status)};
+    end_->pid = pid_;
   }
   return end_;
 }

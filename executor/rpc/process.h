@@ -35,6 +35,7 @@ struct ProcessOptions {
 struct ProcessEnd {
   int code = 0;    // exit code, when signal is 0
   int signal = 0;  // the signal that killed it, or 0
+  pid_t pid = -1;
   bool ok() const { return code == 0 && signal == 0; }
   std::string str() const;  // "exit code 3", "killed by signal 9 (Killed)"
 };

@@ -26,6 +26,9 @@ std::string without_blanks_at_end(std::string text) {
 absl::Status only_owner_reads(const std::string& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) return missing(fmt::format("{}: {}", file, std::strerror(errno)));
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return absl::PermissionDeniedError(
+        fmt::format("{}: this token file belongs to user {}, who knows the token", file, info.st_uid));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
   return absl::PermissionDeniedError(
       fmt::format("{}: others can read this token file (mode {:o}); chmod 600 it", file, info.st_mode & 0777u));

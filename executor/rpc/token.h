@@ -14,7 +14,8 @@ inline constexpr const char* kTokenVariable = "SCALAI_TOKEN";
 // 256 random bits from /dev/urandom, as 64 hexadecimal digits.
 absl::StatusOr<std::string> make_token();
 // Reads the token from `file`; if "", from the environment variable SCALAI_TOKEN. NotFound: neither exists, or the file
-// cannot be read. PermissionDenied: others can read the file. InvalidArgument: see check_token.
+// cannot be read. PermissionDenied: others can read the file, or it is
+// another user's. InvalidArgument: see check_token.
 absl::StatusOr<std::string> read_token(const std::string& file);
 // Writes a new file with mode 0600; replaces an old one.
 absl::Status write_token(const std::string& file, const std::string& token);

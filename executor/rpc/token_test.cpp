@@ -46,6 +46,15 @@ TEST_F(TokenTest, AFileIsForItsOwnerOnly) {
   EXPECT_THAT(message_of(status), HasSubstr("chmod 600"));
 }
 
+TEST_F(TokenTest, AnotherUsersFileIsNoSecret) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
+  ASSERT_TRUE(write_token(file_, make_token().value()).ok());
+  ASSERT_EQ(::chown(file_.c_str(), 65534, 65534), 0);
+  const absl::Status status = read_token(file_).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("belongs to user 65534"));
+}
+
 TEST_F(TokenTest, TheVariableIsUsedWithoutAFile) {
   EXPECT_TRUE(absl::IsNotFound(read_token("").status()));
   ::setenv(kTokenVariable, "from-the-environment", 1);

@@ -9,8 +9,10 @@
 
 #include "executor/controller/shown_state.h"
 #include "executor/worker/places.h"
+#include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
@@ -209,7 +211,7 @@ void Sync::hear(double timeout_s) {
     const auto* lost = std::get_if<WorkerLost>(&*event);
     if (lost == nullptr || !crew_.is_ours(*lost)) continue;
     const HostId host(lost->host);
-    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, lost->reason);
+    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, printable_text(crew_.why_lost(*lost)));
     crew_.lost(host);
     holders_.erase(host);
   }
@@ -264,7 +266,8 @@ std::string Sync::status() const {
                     {"gpus", held_.collection->ranks()},
                     {"reconfigurations", held_.collection->epoch}});
   }
-  return nlohmann::json{{"scenario", options_.place}, {"strategy", "sync"}, {"at_s", 0}, {"jobs", jobs}}.dump(2);
+  return json_text(nlohmann::json{{"scenario", options_.place}, {"strategy", "sync"}, {"at_s", 0}, {"jobs", jobs}},
+                   {.indent = 2});
 }
 
 }  // namespace scalai::executor

@@ -1,5 +1,9 @@
 #include "executor/worker/box_stats.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "executor/state/copy.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
@@ -72,8 +76,12 @@ absl::StatusOr<ElementStats> stats_of(const proto::BoxStats& message) {
                      .sum = message.sum(),
                      .squares = message.squares()};
   if (message.powers_size() != message.counts_size()) return invalid("statistics with other magnitudes than numbers");
+  const auto counts = [&](int64_t count) { return count >= 0 && count <= stats.elements; };
+  if (!counts(stats.nans) || !counts(stats.infinities) || !counts(stats.zeros) ||
+      !std::all_of(message.counts().begin(), message.counts().end(), counts))
+    return invalid(fmt::format("statistics of {} elements that count more", stats.elements));
   for (int i = 0; i < message.powers_size(); ++i) {
-    const int at = message.powers(i) + ElementStats::kBias;
+    const int64_t at = int64_t{message.powers(i)} + ElementStats::kBias;
     if (at < 0 || at >= ElementStats::kMagnitudes) return invalid("statistics with a magnitude that is none");
     stats.magnitudes[static_cast<size_t>(at)] = message.counts(i);
   }

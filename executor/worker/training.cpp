@@ -78,7 +78,7 @@ absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
   const DeviceId first = side.device_of_rank.front();
   SCALAI_RETURN_IF_ERROR(trainers_->start({first}));
   const std::vector<Trainers::Answer> answers =
-      trainers_->tell({{first, json{{"do", "meet"}, {"world", side.device_of_rank.size()}}.dump()}});
+      trainers_->tell({{first, json_text(json{{"do", "meet"}, {"world", side.device_of_rank.size()}})}});
   const Trainers::Answer& answer = answers.front();
   if (!answer.ended.empty()) return Meeting{0, answer.ended};
   const json said = said_of(answer), port = said.value("port", json());
@@ -119,18 +119,18 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
   const std::vector<DeviceId> own = places_.devices();
   given.order = {.device = device, .what = {}, .descriptors = {words}};
   if (!given.by_parts) given.order.descriptors.push_back(memory.fd);
-  given.order.what = json{{"do", "layout"},
-                          {"version", layout.key.version.wire()},
-                          {"step", layout.step},
-                          {"fresh", layout.fresh},
-                          {"rank", rank.value},
-                          {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
-                          {"axes", slowest_first},
-                          {"address", layout.address},
-                          {"word", offset},
-                          {"descriptors", given.order.descriptors.size()},
-                          {"tensors", std::move(tensors)}}
-                         .dump();
+  given.order.what =
+      json_text(json{{"do", "layout"},
+                     {"version", layout.key.version.wire()},
+                     {"step", layout.step},
+                     {"fresh", layout.fresh},
+                     {"rank", rank.value},
+                     {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
+                     {"axes", slowest_first},
+                     {"address", layout.address},
+                     {"word", offset},
+                     {"descriptors", given.order.descriptors.size()},
+                     {"tensors", std::move(tensors)}});
   return given;
 }
 
@@ -204,7 +204,7 @@ absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::ve
         what["gpu"] = places_.gpu_of(all[i].order.device);
         SCALAI_ASSIGN_OR_RETURN(what["range"], left[i].range());
       }
-      order.what = what.dump();
+      order.what = json_text(what);
       orders.push_back(std::move(order));
     }
     if (orders.empty()) break;
@@ -259,7 +259,7 @@ std::vector<TrainerState> Training::train(int64_t step, const std::function<void
   if (before_change) train["ask"] = true;
   std::vector<Trainers::Order> orders;
   for (const DeviceId device : devices_) {
-    if (trainers_->running(device)) orders.push_back({device, train.dump()});
+    if (trainers_->running(device)) orders.push_back({device, json_text(train)});
   }
   std::vector<Trainers::Answer> answers = trainers_->tell(std::move(orders));
   if (!before_change) return states(answers);
@@ -270,7 +270,7 @@ std::vector<TrainerState> Training::train(int64_t step, const std::function<void
   };
   orders.clear();
   for (const Trainers::Answer& answer : answers) {
-    if (waits(answer)) orders.push_back({answer.device, json{{"do", "rewrite"}}.dump()});
+    if (waits(answer)) orders.push_back({answer.device, json_text(json{{"do", "rewrite"}})});
   }
   std::erase_if(answers, waits);
   if (!orders.empty()) {

@@ -66,6 +66,41 @@ TEST_F(ByteSourceTest, ACutOrChangedFileIsAnErrorAndNotOtherBytes) {
   EXPECT_THAT(read(**changed, 0, 10), HasSubstr("was changed while in use"));
 }
 
+// Other bytes of the same size, under the times of before.
+TEST_F(ByteSourceTest, AChangeWhoseTimeIsSetBackIsAnError) {
+  const absl::StatusOr<ByteSourcePtr> source = open_file_source(path());
+  struct stat before = {};
+  ASSERT_EQ(::stat(path().c_str(), &before), 0);
+  EXPECT_EQ(read(**source, 0, 10), "0123456789");
+  ::usleep(20'000);  // a tick of the clock that the file system stamps with
+  write("9876543210");
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path().c_str(), times, 0), 0);
+  EXPECT_THAT(read(**source, 0, 10), HasSubstr("was changed while in use"));
+  EXPECT_THAT(message_of((*source)->confirm()), HasSubstr("was changed while in use"));
+}
+
+TEST_F(ByteSourceTest, ALinkChangesNothing) {
+  const absl::StatusOr<ByteSourcePtr> source = open_file_source(path());
+  ::usleep(20'000);
+  std::filesystem::create_hard_link(path(), folder_ + "/other");
+  EXPECT_EQ(read(**source, 0, 10), "0123456789");
+  EXPECT_TRUE((*source)->confirm().ok());
+  ::usleep(20'000);
+  std::filesystem::permissions(path(), std::filesystem::perms::owner_read);  // the links are those of before
+  EXPECT_THAT(read(**source, 0, 10), HasSubstr("was changed while in use"));
+}
+
+TEST_F(ByteSourceTest, AnotherFileUnderTheNameIsNotConfirmed) {
+  const absl::StatusOr<ByteSourcePtr> source = open_file_source(path());
+  EXPECT_TRUE((*source)->confirm().ok());
+  std::filesystem::remove(path());
+  EXPECT_TRUE((*source)->confirm().ok());
+  write("abcdefghij");
+  EXPECT_EQ(read(**source, 0, 10), "0123456789");
+  EXPECT_THAT(message_of((*source)->confirm()), HasSubstr("was replaced by another file"));
+}
+
 TEST_F(ByteSourceTest, AnotherContentHasAnotherVersionWhateverItsTimes) {
   struct stat before = {};
   ASSERT_EQ(::stat(path().c_str(), &before), 0);

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
-#include <vector>
 
+#include "ptc/base/destination.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
@@ -20,31 +20,6 @@ namespace {
 
 absl::Status io_error(std::string_view what, const std::string& path) {
   return missing(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
-}
-
-struct Place {
-  std::string path;
-  bool through = false;  // no regular file: it is written to, not replaced
-};
-
-absl::StatusOr<Place> place_of(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::string at = path;
-  for (int links = 0; links < kMostLinks; ++links) {
-    struct stat info {};
-    if (::lstat(at.c_str(), &info) != 0) {
-      if (errno == ENOENT) return Place{.path = at};
-      return io_error("cannot look at it", at);
-    }
-    if (S_ISDIR(info.st_mode)) return missing(fmt::format("{}: is a directory, not a file", at));
-    if (!S_ISLNK(info.st_mode)) return Place{.path = at, .through = !S_ISREG(info.st_mode)};
-    if (at.starts_with("/proc/")) return Place{.path = at, .through = true};  // an open file, by whatever name
-    std::error_code error;
-    const std::filesystem::path target = std::filesystem::read_symlink(at, error);
-    if (error) return missing(fmt::format("{}: cannot read the link: {}", at, error.message()));
-    at = (std::filesystem::path(at).parent_path() / target).string();
-  }
-  return missing(fmt::format("{}: too many symbolic links", path));
 }
 
 // Bytes at an offset, or for -1 where the descriptor stands; false with errno.
@@ -60,10 +35,9 @@ bool write_all(int fd, std::string_view bytes, int64_t offset) {
   return true;
 }
 
-absl::Status write_through(const std::string& path, std::string_view bytes) {
-  const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
-  if (fd.get() < 0) return io_error("cannot open", path);
-  return write_all(fd.get(), bytes, -1) ? absl::OkStatus() : io_error("cannot write", path);
+absl::Status write_through(const Destination& place, std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(const FileDescriptor fd, open_destination(place));
+  return write_all(fd.get(), bytes, -1) ? absl::OkStatus() : io_error("cannot write", place.path);
 }
 
 }  // namespace
@@ -94,34 +68,44 @@ absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes
   }
 }
 
-absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path) {
-  SCALAI_ASSIGN_OR_RETURN(const Place place, place_of(path));
+absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path, std::optional<mode_t> mode) {
+  SCALAI_ASSIGN_OR_RETURN(Destination place, destination_of(path));
   if (place.through) return missing(fmt::format("{}: is no regular file, and only such a one can be replaced", path));
-  struct stat old {};
-  const bool replaces = ::stat(place.path.c_str(), &old) == 0;
+  const int folder = place.folder.get();
+  struct stat around {
+  }, old{};
+  const bool replaces = ::fstat(folder, &around) == 0 &&
+                        ::fstatat(folder, place.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+                        may_be_ours(around, old);
+  if (replaces && !mode) mode = old.st_mode & 0777;
   std::random_device random;
   for (;;) {
-    std::string name = fmt::format("{}.{:08x}{:08x}.tmp", place.path, random(), random());
-    const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    std::string name = fmt::format("{}.{:08x}{:08x}.tmp", place.name, random(), random());
+    const int fd =
+        ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode.value_or(0644) & 0644);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return io_error("cannot create", place.path);
-    if (replaces) (void)::fchmod(fd, old.st_mode & 0777);  // where it may not, the new file is what it may be
-    return TemporaryFile(std::move(name), place.path, fd);
+    if (mode) (void)::fchmod(fd, *mode);  // where it may not, the new file is what it may be
+    return TemporaryFile(std::move(place), std::move(name), fd);
   }
 }
 
 TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
-    : path_(std::move(other.path_)), place_(std::move(other.place_)), fd_(std::exchange(other.fd_, -1)) {}
+    : place_(std::move(other.place_)), name_(std::move(other.name_)), fd_(std::exchange(other.fd_, -1)) {}
 
 TemporaryFile::~TemporaryFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(path_.c_str());
+  ::unlinkat(place_.folder.get(), name_.c_str(), 0);
+}
+
+std::string TemporaryFile::path() const {
+  return place_.path.substr(0, place_.path.size() - place_.name.size()) + name_;
 }
 
 absl::Status TemporaryFile::write_error(const std::string& what) const {
   const int error = errno;
-  const std::string message = fmt::format("{}: {}: {}", place_, what, std::strerror(error));
+  const std::string message = fmt::format("{}: {}: {}", place_.path, what, std::strerror(error));
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
   return full ? absl::ResourceExhaustedError(message) : failed(message);
 }
@@ -132,16 +116,24 @@ absl::Status TemporaryFile::write(int64_t offset, std::string_view bytes) {
 
 absl::Status TemporaryFile::publish() {
   if (::fsync(fd_) != 0) return write_error("cannot flush");
-  if (::rename(path_.c_str(), place_.c_str()) != 0) return write_error("cannot replace");
+  const int folder = place_.folder.get();  // the one that was found at the start, whatever its name leads to now
+  if (::renameat(folder, name_.c_str(), folder, place_.name.c_str()) != 0) return write_error("cannot replace");
   ::close(std::exchange(fd_, -1));
-  sync_folder_of(place_);
+  const FileDescriptor entries(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entries.get() >= 0) ::fsync(entries.get());
   return absl::OkStatus();
 }
 
 absl::Status write_file(const std::string& path, std::string_view bytes) {
-  SCALAI_ASSIGN_OR_RETURN(const Place place, place_of(path));
-  if (place.through) return write_through(place.path, bytes);
+  SCALAI_ASSIGN_OR_RETURN(const Destination place, destination_of(path));
+  if (place.through) return write_through(place, bytes);
   SCALAI_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::create(path));
+  SCALAI_RETURN_IF_ERROR(file.write(0, bytes));
+  return file.publish();
+}
+
+absl::Status write_private_file(const std::string& path, std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::create(path, 0600));
   SCALAI_RETURN_IF_ERROR(file.write(0, bytes));
   return file.publish();
 }
@@ -163,16 +155,6 @@ bool lies_in(const std::string& path, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-absl::Status make_folders(const std::string& path) {
-  std::error_code error;
-  std::vector<std::string> made;
-  for (std::filesystem::path at = path; !at.empty() && !std::filesystem::exists(at, error); at = at.parent_path()) {
-    made.push_back(at.string());
-  }
-  std::filesystem::create_directories(path, error);
-  if (error) return missing(fmt::format("{}: cannot create folder: {}", path, error.message()));
-  for (const std::string& folder : made) sync_folder_of(folder);
-  return absl::OkStatus();
-}
+absl::Status make_folders(const std::string& path) { return make_folders(path, 0777).status(); }
 
 }  // namespace scalai

@@ -1,12 +1,15 @@
 #include "ptc/base/json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 
@@ -97,7 +100,73 @@ absl::StatusOr<Json> read(std::string_view text, std::string_view file, std::vec
   return refusal(file, finder.problem);
 }
 
+size_t broken_bytes(std::string_view text) {
+  size_t broken = 0;
+  for (const std::string_view character : characters(text))
+    broken += character.size() == 1 && (static_cast<unsigned char>(character[0]) & 0x80) != 0 ? 1 : 0;
+  return broken;
+}
+
+template <class Json>
+void find_broken(const Json& json, const std::string& pointer, std::vector<std::string>& found) {
+  if (json.is_string() && broken_bytes(json.template get_ref<const std::string&>()) > 0) found.push_back(pointer);
+  if (!json.is_structured()) return;
+  size_t index = 0;
+  for (auto at = json.begin(); at != json.end(); ++at, ++index) {
+    const std::string name = json.is_object() ? at.key() : std::to_string(index);
+    const std::string place = fmt::format("{}/{}", pointer, printable_text(name));
+    if (json.is_object() && broken_bytes(name) > 0) found.push_back(place);
+    find_broken(*at, place, found);
+  }
+}
+
+template <class Json>
+std::string write(const Json& json, const JsonForm& form, std::vector<std::string>* replaced) {
+  std::string text = json.dump(form.indent, ' ', form.ascii, Json::error_handler_t::replace);
+  // Only a text with the replacement character can have had other bytes; most have none.
+  if (text.find(form.ascii ? "\\ufffd" : "\xEF\xBF\xBD") == std::string::npos) return text;
+  std::vector<std::string> found;
+  find_broken(json, "", found);
+  if (replaced != nullptr) {
+    *replaced = std::move(found);
+  } else if (!found.empty()) {
+    say("warning: bytes that are not UTF-8 are written as U+FFFD, in JSON at {}\n", fmt::join(found, ", "));
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string json_text(const nlohmann::json& json, const JsonForm& form, std::vector<std::string>* replaced) {
+  return write(json, form, replaced);
+}
+
+std::string json_text(const nlohmann::ordered_json& json, const JsonForm& form, std::vector<std::string>* replaced) {
+  return write(json, form, replaced);
+}
+
+nlohmann::json json_of_bytes(std::string_view bytes) {
+  if (broken_bytes(bytes) == 0) return std::string(bytes);
+  std::string hex;
+  for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{"hex", hex}};
+}
+
+std::optional<std::string> bytes_of_json(const nlohmann::json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto hex = json.is_object() ? json.find("hex") : json.end();
+  if (hex == json.end() || !hex->is_string()) return std::nullopt;
+  const auto& digits = hex->get_ref<const std::string&>();
+  std::string bytes;
+  for (size_t i = 0; i < digits.size(); i += 2) {
+    unsigned char byte = 0;
+    const char* const end = digits.data() + std::min(i + 2, digits.size());
+    if (const auto read = std::from_chars(digits.data() + i, end, byte, 16); read.ptr != digits.data() + i + 2)
+      return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
 
 absl::StatusOr<nlohmann::json> read_json(std::string_view text, std::string_view file) {
   return read<nlohmann::json>(text, file, nullptr);

@@ -1,6 +1,6 @@
 #include "ptc/base/json.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +9,8 @@
 
 namespace scalai {
 namespace {
+
+using ::testing::ElementsAre;
 
 std::string json_refusal(const std::string& text, const std::string& file = "") {
   const std::string message = message_of(read_json(text, file).status());
@@ -56,6 +58,38 @@ TEST(Json, NamesKeysThatAreThereTwice) {
   std::vector<std::string> doubled;
   ASSERT_TRUE(read_ordered_json(R"({"a": 1, "b": {"a": 1, "a": 2}, "c": 1, "a": 3})", "", &doubled).ok());
   EXPECT_EQ(doubled, std::vector<std::string>{"a"});
+}
+
+TEST(JsonText, SaysWhichBytesItReplaced) {
+  std::vector<std::string> replaced = {"old"};
+  EXPECT_EQ(json_text(nlohmann::json{{"a", {1, "\xC3\xBC"}}}, {}, &replaced), "{\"a\":[1,\"\xC3\xBC\"]}");
+  const nlohmann::ordered_json json = {{"b", {"x", "caf\xE9"}}, {"a\xFF", true}, {"c", "\xEF\xBF\xBD"}};
+  EXPECT_EQ(json_text(json, {.ascii = true}, &replaced), R"({"b":["x","caf\ufffd"],"a\ufffd":true,"c":"\ufffd"})");
+  EXPECT_THAT(replaced, ElementsAre("/b/1", "/a?"));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(json_text(nlohmann::json{{"path", "\xFF"}}, {.indent = 1}), "{\n \"path\": \"\xEF\xBF\xBD\"\n}");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: bytes that are not UTF-8 are written as U+FFFD, in JSON at /path\n");
+}
+
+// Whatever bytes there are: what is written is read, and a text of any bytes is read back as it was.
+TEST(JsonText, IsReadBack) {
+  const uint64_t seed = 21;
+  Random random(seed);
+  for (int i = 0; i < 5000; ++i) {
+    std::string bytes;
+    for (int64_t n = random.below(6); n > 0; --n)
+      bytes += "a\"\\\n\xC3\xBC\xF0\x9F\x98\x80\xED\xA0\x80\xFF"[random.below(15)];
+    std::vector<std::string> replaced;
+    const auto json = read_json(json_text(nlohmann::json{{bytes, bytes}}, {}, &replaced));
+    ASSERT_TRUE(json.ok()) << "seed " << seed << ": " << json.status();
+    ASSERT_EQ(replaced.empty(), *json == nlohmann::json({{bytes, bytes}})) << "seed " << seed;
+    const auto again = read_json(json_text(json_of_bytes(bytes), {}, &replaced));
+    ASSERT_TRUE(again.ok()) << "seed " << seed << ": " << again.status();
+    ASSERT_EQ(bytes_of_json(*again), bytes) << "seed " << seed;
+  }
+  for (const char* text : {"1", "{}", R"({"hex": 1})", R"({"hex": "0"})", R"({"hex": "0g"})", R"({"hex": "-1"})", "[]"})
+    EXPECT_EQ(bytes_of_json(*read_json(text)), std::nullopt) << text;
 }
 
 // Texts of the characters that the count of levels looks at: accepted is what the library accepts, at most 64 deep.

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <optional>
 
 #include "ptc/base/command.h"
@@ -34,7 +36,7 @@ using Words = std::vector<std::string>;
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 int usage_error(const std::string& who, const std::string& message) {
-  std::fputs(fmt::format("{}: error: {}\nTry '{} --help'.\n", who, message, who).c_str(), stderr);
+  say("{}: error: {}\nTry '{} --help'.\n", who, message, who);
   return kUsageError;
 }
 
@@ -85,7 +87,7 @@ int exec_external(const Program& program, const std::string& command, Words word
   if (one_of_several) words.insert(words.begin(), command);
   if (!builtin.empty()) words.insert(words.begin(), builtin);
   const absl::Status status = become(file, words);
-  std::fputs(fmt::format("{}: error: {}\n", program.name, message_of(status)).c_str(), stderr);
+  say("{}: error: {}\n", program.name, message_of(status));
   return exit_code_of(status);
 }
 
@@ -256,8 +258,33 @@ int checked_output(const Program& program, int code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || code >= kUsageError) return code;
   const std::string why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
-  std::fputs(fmt::format("{}: error: cannot write the output{}\n", typed_name(program), why).c_str(), stderr);
+  say("{}: error: cannot write the output{}\n", typed_name(program), why);
   return kFailed;
+}
+
+void say_out_of_memory() {  // without taking any
+  const char* const name = std::getenv(kCommandName);
+  for (const char* const part : {name == nullptr ? "scalai" : name,
+                                 ": error: out of memory\nhint: it needs more than it may have (ulimit -v, the cgroup "
+                                 "of the job, the machine)\n"})
+    std::fputs(part, stderr);
+}
+
+// Memory also runs out in threads, and in functions that must not throw.
+std::terminate_handler terminate_otherwise = nullptr;
+[[noreturn]] void on_terminate() {
+  const std::exception_ptr thrown = std::current_exception();
+  if (thrown != nullptr) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      say_out_of_memory();
+      std::_Exit(kFailed);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a bug, of which the other handler tells
+    }
+  }
+  terminate_otherwise();
+  std::abort();
 }
 
 }  // namespace
@@ -296,7 +323,13 @@ std::vector<CommandSpec> builtin_specs(const Program& program) {
 int run_program(const Program& program, int argc, char** argv) {
   SCALAI_CHECK(!program.single || program.commands.size() == 1, "a single program has one command");
   std::signal(SIGPIPE, SIG_DFL);  // a parent may have left it ignored; `… | head` must end us quietly
-  return checked_output(program, dispatch(program, Words(argv + std::min(argc, 1), argv + argc)));
+  terminate_otherwise = std::set_terminate(on_terminate);
+  try {
+    return checked_output(program, dispatch(program, Words(argv + std::min(argc, 1), argv + argc)));
+  } catch (const std::bad_alloc&) {  // what was taken is given back by now, and temporary files are gone
+    say_out_of_memory();
+    return kFailed;
+  }
 }
 
 int report_error(const absl::Status& status) {
@@ -305,7 +338,7 @@ int report_error(const absl::Status& status) {
   const char* const name = std::getenv(kCommandName);
   // Problems of a file have its name and place already.
   const std::string who = message.ends_with('\n') ? "" : fmt::format("{}: error: ", name == nullptr ? "scalai" : name);
-  std::fputs(fmt::format("{}{}{}", who, message, message.ends_with('\n') ? "" : "\n").c_str(), stderr);
+  say("{}{}{}", who, message, message.ends_with('\n') ? "" : "\n");
   return exit_code_of(status);
 }
 

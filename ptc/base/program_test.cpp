@@ -6,6 +6,9 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <thread>
 
 #include "ptc/base/command.h"
 #include "ptc/base/file.h"
@@ -190,6 +193,40 @@ TEST(RunProgram, ASingleProgramTakesOptionsAtOnce) {
   expect_usage_error(single_toy(), {},
                      "toy validate: error: an argument is missing; usage: toy validate FILE…\n"
                      "Try 'toy validate --help'.\n");
+}
+
+[[noreturn]] void run_out() { throw std::bad_alloc(); }
+[[noreturn]] void fail() { throw std::logic_error("a bug"); }
+
+// Where nothing may throw, and in a thread, nobody can catch it.
+TEST(RunProgramDeathTest, MemoryThatRunsOutIsAFailure) {
+  const std::vector<void (*)()> places = {[] { run_out(); }, [] { std::thread(run_out).join(); },
+                                          []() noexcept { run_out(); }};
+  for (const auto& place : places) {
+    Program program = toy();
+    program.commands[0].run = [place](const Arguments&) {
+      place();
+      return 0;
+    };
+    EXPECT_EXIT(std::_Exit(run(program, {"validate", "a"})), testing::ExitedWithCode(5),
+                "^toy validate: error: out of memory\nhint: it needs more than it may have");
+  }
+  Program program = toy();
+  program.commands[0].run = [](const Arguments&) noexcept -> int { fail(); };
+  EXPECT_DEATH(run(program, {"validate", "a"}), "a bug");
+}
+
+TEST(RunProgram, MessagesSteerNoTerminal) {
+  const Outcome wrong = outcome(toy(), {"validate", "a", "--format=\x1b[2J"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err.find('\x1b'), std::string::npos) << wrong.err;
+  Program program = toy();
+  program.commands[0].run = [](const Arguments& arguments) {
+    return report_error(missing(arguments.positional()[0] + ": no such file"));
+  };
+  const Outcome absent = outcome(program, {"validate", "\x1b]0;title\x07\xff"});
+  EXPECT_EQ(absent.code, 4);
+  EXPECT_EQ(absent.err, "toy validate: error: \\x1b]0;title\\x07\\xff: no such file\n");
 }
 
 TEST(RunProgramDeathTest, AFullDiskIsAFailure) {

@@ -48,4 +48,21 @@ std::string styled(const Screen& screen, Style style, const std::string& text) {
   return fmt::format("\033[{}m{}\033[0m", style == Style::kBold ? 1 : 2, text);
 }
 
+std::string for_terminal(std::string_view text) {
+  constexpr std::string_view kOwn[] = {"\033[0m", "\033[1m", "\033[2m"};
+  std::string shown;
+  while (!text.empty()) {
+    const size_t at = std::min(text.find('\033'), text.size());
+    shown += escaped(text.substr(0, at));
+    text.remove_prefix(at);
+    if (text.empty()) break;
+    const auto* const own =
+        std::find_if(std::begin(kOwn), std::end(kOwn), [&](std::string_view one) { return text.starts_with(one); });
+    const size_t length = own == std::end(kOwn) ? 1 : own->size();
+    shown += own == std::end(kOwn) ? escaped(text.substr(0, 1)) : std::string(*own);
+    text.remove_prefix(length);
+  }
+  return shown;
+}
+
 }  // namespace scalai

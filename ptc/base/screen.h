@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace scalai {
 
@@ -26,5 +27,7 @@ bool verbose();
 // `text` in one of the terminal's styles; unchanged where the screen has no colour.
 enum class Style { kBold, kDim };
 std::string styled(const Screen& screen, Style style, const std::string& text);
+// A result as a terminal may get it: escaped (utf8.h), but for sequences of styled(). Files and pipes get it as it is.
+std::string for_terminal(std::string_view text);
 
 }  // namespace scalai

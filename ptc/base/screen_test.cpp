@@ -68,6 +68,14 @@ TEST_F(ScreenTest, StylesAreSequencesOfTheTerminalOnlyInColour) {
   EXPECT_EQ(styled({}, Style::kBold, "x"), "x");
 }
 
+TEST_F(ScreenTest, ATerminalGetsNoSequencesButOurs) {
+  const std::string table = styled({.colour = true}, Style::kBold, "head") + "\n";
+  EXPECT_EQ(for_terminal(table + "caf\xC3\xA9\n"), table + "caf\xC3\xA9\n");
+  EXPECT_EQ(for_terminal("a\033]0;title\007b\033[31m"), "a\\x1b]0;title\\x07b\\x1b[31m");
+  EXPECT_EQ(for_terminal("\033"), "\\x1b");
+  EXPECT_EQ(for_terminal(""), "");
+}
+
 TEST_F(ScreenTest, QuietAndVerboseAreVariables) {
   set("SCALAI_QUIET", "1");
   set("SCALAI_VERBOSE", "1");

@@ -2,11 +2,13 @@
 
 #include <cstdio>
 
+#include "ptc/base/utf8.h"
+
 namespace scalai {
 
 void check_failed(const char* file, int line, const char* expression, const std::string& detail) {
   std::fprintf(stderr, "%s:%d: CHECK failed: %s %s\nThis is a bug in Scalai; please report it with the command line.\n",
-               file, line, expression, detail.c_str());
+               file, line, expression, escaped(detail).c_str());
   std::fflush(stderr);
   std::_Exit(70);
 }

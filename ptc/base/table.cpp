@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
@@ -36,6 +38,27 @@ std::string on_one_line(const std::string& text) {
     at = end + 1;
   }
   return line;
+}
+
+// A text that had one already gets another one, so that each text has one form.
+std::string_view without_apostrophes(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of('\''), text.size()));
+}
+
+// A number, and a unit without signs: no function can be called in it.
+bool is_number(std::string_view text) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == ' ' || c == '%' || c == '/';
+  };
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error != std::errc::invalid_argument && std::all_of(end, text.data() + text.size(), plain);
+}
+
+bool is_formula(std::string_view text) {
+  if (text.empty() || std::string_view("=+-@\t\r").find(text[0]) == std::string_view::npos) return false;
+  const bool sign = text[0] == '+' || text[0] == '-';
+  return !(sign && (text.size() == 1 || is_number(text.substr(1))));
 }
 
 std::string csv_line(const std::vector<std::string>& cells) {
@@ -186,11 +209,17 @@ std::string Table::csv() const {
   return out;
 }
 
-std::string csv_cell(const std::string& text) {
+std::string csv_cell(const std::string& given) {
+  const std::string text = is_formula(without_apostrophes(given)) ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + "\"";
+}
+
+std::string_view csv_text(std::string_view cell) {
+  const bool guarded = cell.starts_with('\'') && is_formula(without_apostrophes(cell));
+  return guarded ? cell.substr(1) : cell;
 }
 
 }  // namespace scalai

@@ -6,6 +6,7 @@
 // middle, then columns are left out. A line under the table says what is missing. CSV is always whole.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ptc/base/screen.h"
@@ -43,7 +44,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
 
-// One CSV cell, quoted if RFC 4180 requires it.
+// One CSV cell, quoted if RFC 4180 requires it. A spreadsheet runs a text that begins as "=cmd…" does, in quotes, too: it
+// gets an apostrophe in front. Numbers, with and without unit, stay as they are: "-3", "+5 %".
 std::string csv_cell(const std::string& text);
+// The text of a cell whose quotes are taken off: without that apostrophe.
+std::string_view csv_text(std::string_view cell);
 
 }  // namespace scalai

@@ -158,6 +158,39 @@ TEST(CsvCell, QuotesOnlyWhereNeeded) {
   EXPECT_EQ(csv_cell("a\rb"), "\"a\rb\"");
 }
 
+// Quotes do not help: a spreadsheet looks at what is inside.
+TEST(CsvCell, NoSpreadsheetRunsIt) {
+  const std::vector<std::pair<std::string, std::string>> cells = {
+      {"=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"},
+      {"=HYPERLINK(\"http://x\",1)", "\"'=HYPERLINK(\"\"http://x\"\",1)\""},
+      {"-3+cmd|' /C calc'!A0", "'-3+cmd|' /C calc'!A0"},
+      {"+A1", "'+A1"},
+      {"-job", "'-job"},
+      {"@SUM(1)", "'@SUM(1)"},
+      {"\t=1", "'\t=1"},
+      {"'=1", "''=1"},
+      {"=", "'="},
+      // These are what they were, also for programs.
+      {"-3", "-3"},
+      {"-3.5e-07", "-3.5e-07"},
+      {"-inf", "-inf"},
+      {"+5.2 %", "+5.2 %"},
+      {"-12 GB/s", "-12 GB/s"},
+      {"-", "-"},
+      {"a=b", "a=b"},
+      {"'", "'"},
+      {"'a", "'a"},
+      {"tp2,dp2", "\"tp2,dp2\""}};
+  for (const auto& [text, cell] : cells) {
+    EXPECT_EQ(csv_cell(text), cell);
+    if (cell.starts_with('"')) continue;
+    EXPECT_EQ(csv_text(cell), text);
+  }
+  EXPECT_EQ(csv_text("'=a"), "=a");
+  EXPECT_EQ(csv_text("'a"), "'a");
+  EXPECT_EQ(csv_text(""), "");
+}
+
 TEST(TableDeathTest, RefusesRowsOfAnotherWidth) {
   EXPECT_EXIT(Table({"a", "b"}).row({"1"}), testing::ExitedWithCode(70), "CHECK failed");
 }

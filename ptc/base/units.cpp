@@ -44,10 +44,13 @@ struct Quantity {
   std::string_view what;
   std::string_view example;
   std::span<const Unit> units;
+  // What is not 0 lies between these. Beyond them sums lose whole terms, and products are 0 or infinite.
+  double least = 0, most = 0;
+  std::string_view range = {};
 };
 constexpr Quantity kByteQuantity{"a number of bytes", "48GiB", kBytes};
-constexpr Quantity kSecondQuantity{"a duration", "35min", kSeconds};
-constexpr Quantity kBandwidthQuantity{"a bandwidth", "100Gbps", kBandwidths};
+constexpr Quantity kSecondQuantity{"a duration", "35min", kSeconds, 1e-12, 1e10, "0.001ns to 1e10s"};
+constexpr Quantity kBandwidthQuantity{"a bandwidth", "100Gbps", kBandwidths, 0.125, 1e18, "1bps to 1e6TB/s"};
 
 absl::Status reject(std::string_view text, const Quantity& quantity, std::string_view why) {
   return invalid(fmt::format("{} is not {}: {}; write it like \"{}\" (units: {})", in_quotes(text), quantity.what, why,
@@ -85,7 +88,8 @@ absl::StatusOr<Amount> parse_amount(std::string_view text, const Quantity& quant
 absl::StatusOr<double> parse_real(std::string_view text, const Quantity& quantity) {
   SCALAI_ASSIGN_OR_RETURN(const Amount amount, parse_amount(text, quantity));
   const double value = amount.number * amount.factor;
-  if (!std::isfinite(value)) return reject(text, quantity, "the number is out of range");
+  if (value != 0 && !(value >= quantity.least && value <= quantity.most))
+    return reject(text, quantity, fmt::format("it is out of range, which is 0, or {}", quantity.range));
   return value;
 }
 

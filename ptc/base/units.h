@@ -14,10 +14,10 @@ namespace scalai {
 // Bytes: B, kB, MB, GB, TB, PB (powers of 1000) and KiB, MiB, GiB, TiB, PiB (powers of 1024). Exact; a fraction of a
 // byte is an error.
 absl::StatusOr<int64_t> parse_bytes(std::string_view text);
-// Seconds: ns, us, ms, s, min, h, d.
+// Seconds: ns, us, ms, s, min, h, d. 0, or a picosecond to 1e10 seconds (317 years).
 absl::StatusOr<double> parse_seconds(std::string_view text);
 // Bytes per second: bit rates (bps, kbps, Mbps, Gbps, Tbps; powers of 1000, divided by 8)
-// and byte rates (B/s, kB/s, MB/s, GB/s, TB/s, and KiB/s, MiB/s, GiB/s, TiB/s).
+// and byte rates (B/s, kB/s, MB/s, GB/s, TB/s, and KiB/s, MiB/s, GiB/s, TiB/s). 0, or 1 bit/s to 1e18 bytes/s.
 absl::StatusOr<double> parse_bandwidth(std::string_view text);
 // A whole number >= 0 without sign, exponent or unit ("-3" and "1e3" are errors).
 absl::StatusOr<int64_t> parse_count(std::string_view text);

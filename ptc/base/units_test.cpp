@@ -103,6 +103,24 @@ TEST(ParseSeconds, RefusesSignsInfinitiesAndOverflow) {
   }
 }
 
+TEST(ParseSeconds, RefusesWhatNoClockTells) {
+  for (const char* text : {"1e-320s", "1e-4ns", "1.1e10s", "1e300d", "1e-330s"}) {
+    const absl::StatusOr<double> parsed = parse_seconds(text);
+    EXPECT_EQ(exit_code_of(parsed.status()), 3) << text;
+    EXPECT_NE(message_of(parsed.status()).find("out of range"), std::string::npos) << parsed.status();
+  }
+  for (const char* text : {"0", "0ns", "0.001ns", "1e10s", "100000d"}) EXPECT_TRUE(parse_seconds(text).ok()) << text;
+}
+
+TEST(ParseBandwidth, RefusesWhatNoLinkHas) {
+  for (const char* text : {"1e-320Gbps", "0.9bps", "1.1e6TB/s", "1e300GB/s"}) {
+    const absl::StatusOr<double> parsed = parse_bandwidth(text);
+    EXPECT_EQ(exit_code_of(parsed.status()), 3) << text;
+    EXPECT_NE(message_of(parsed.status()).find("out of range"), std::string::npos) << parsed.status();
+  }
+  for (const char* text : {"0", "0Gbps", "1bps", "1e6TB/s"}) EXPECT_TRUE(parse_bandwidth(text).ok()) << text;
+}
+
 TEST(ParseBandwidth, TellsBitsFromBytes) {
   EXPECT_DOUBLE_EQ(*parse_bandwidth("8bps"), 1);
   EXPECT_DOUBLE_EQ(*parse_bandwidth("8kbps"), 1e3);

@@ -1,5 +1,7 @@
 #include "ptc/base/utf8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -55,6 +57,18 @@ std::string_view printable(std::string_view character) {
 std::string printable_text(std::string_view text) {
   std::string result;
   for (const std::string_view character : characters(text)) result += printable(character);
+  return result;
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const std::string_view character : characters(text)) {
+    if (character == "\n" || character == "\t" || printable(character) == character) {
+      result += character;
+      continue;
+    }
+    for (const char byte : character) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
   return result;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // UTF-8 text for terminals. Files and names of users may contain any bytes, so no text reaches the terminal raw:
-// control characters would move the cursor, and a cut inside a character would leave invalid bytes. Any thread may
-// call.
+// control characters would move the cursor, or make the terminal do what a file says, and a cut inside a character would
+// leave invalid bytes. Any thread may call.
 
 #include <string>
 #include <string_view>
@@ -18,6 +18,9 @@ std::string_view printable(std::string_view character);
 
 // The text with each character made printable.
 std::string printable_text(std::string_view text);
+
+// The text of a message: lines and tabs stay, other control characters and bytes that are no character are escaped: "\x1b".
+std::string escaped(std::string_view text);
 
 // Printable text of at most `columns` characters; a longer one is cut and ends in "…".
 std::string clipped(std::string_view text, size_t columns);

@@ -9,6 +9,16 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
+TEST(Escaped, SteersNoTerminal) {
+  EXPECT_EQ(escaped("a\tb\nc \xC3\xBC …"), "a\tb\nc \xC3\xBC …");
+  EXPECT_EQ(escaped("\x1b[31mred\x1b]0;title\x07\r\x7f"), "\\x1b[31mred\\x1b]0;title\\x07\\x0d\\x7f");
+  EXPECT_EQ(escaped("\xC2\x9B"
+                    "1A \xE9\xFF"),
+            "\\xc2\\x9b1A \\xe9\\xff");
+  EXPECT_EQ(escaped(std::string_view("\0", 1)), "\\x00");
+  EXPECT_EQ(escaped(""), "");
+}
+
 TEST(Utf8, SplitsIntoCharacters) {
   EXPECT_EQ(characters(""), Parts{});
   EXPECT_EQ(characters("aé…😀"), (Parts{"a", "é", "…", "😀"}));

@@ -156,7 +156,9 @@ absl::Status check_fit(const model::Model& model, const ParallelConfig& config) 
   };
   if (model.heads > 0) {
     divides(config.tp, "tp", model.heads, "attention heads");
-    if (config.tp <= model.kv_heads) {
+    if (model.kv_heads < 1) {
+      problem(fmt::format("{} has {} attention heads and no key-value heads", model.name, model.heads));
+    } else if (config.tp <= model.kv_heads) {
       divides(config.tp, "tp", model.kv_heads, "key-value heads");
     } else if (config.tp % model.kv_heads != 0) {
       problem(

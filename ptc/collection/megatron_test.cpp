@@ -223,6 +223,7 @@ TEST(CheckFit, TensorParallelismInsideAQueryGroup) {
   EXPECT_EQ(with(2, 2, 16), "") << "one group a rank";
   EXPECT_EQ(with(4, 2, 16), "") << "half a group a rank";
   EXPECT_THAT(with(3, 2, 48), HasSubstr("tp3 is not a multiple of the 2 key-value heads"));
+  EXPECT_THAT(with(2, 0, 48), HasSubstr("small has 12 attention heads and no key-value heads"));
   EXPECT_THAT(with(2, 3, 48), HasSubstr("tp2 does not divide the 3 key-value heads"));
   EXPECT_THAT(with(4, 2, 18), HasSubstr("tp4 does not divide layers.0.qkv [18, 8] of small: 18 does not divide by 4"));
 }

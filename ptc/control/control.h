@@ -66,6 +66,8 @@ class Control {
   RunReport report(double at_s) const;
   // Where the jobs stand at `at_s`, in little time.
   std::vector<JobStatus> status(double at_s) const;
+  // Losses of devices so far, in order of notice.
+  const std::vector<LossRecord>& losses() const;
   // Plans made so far, in order.
   const std::vector<std::shared_ptr<const plan::Plan>>& plans() const;
 

@@ -23,12 +23,15 @@ const std::vector<std::string>& event_columns() {
   static const std::vector<std::string> columns = {
       "at_s",        "event",     "job",     "step",   "round",     "tag",       "timer",      "gpus",     "devices",
       "failed_at_s", "detect_s",  "stop_s",  "plan_s", "restart_s", "prepare_s", "transfer_s", "verify_s", "resume_s",
-      "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "assumed",    "usable"};
+      "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "assumed",    "usable",   "cause"};
   return columns;
 }
-// Logs from before jobs had datasets, from before there were policies, and from before readers told their ids, end with these
+// Logs from before jobs had datasets, from before there were policies, and those that need none of the rest end with these
 // columns.
 constexpr std::array<std::string_view, 3> kLastOldColumns = {"aborted_s", "bytes", "decision"};
+constexpr size_t kOptionalColumns = 3;  // the last ones: only executed runs fill them
+
+constexpr size_t kCauseColumns = 500;
 
 // In the order of EventBody.
 constexpr std::array kEventNames = {
@@ -66,6 +69,7 @@ void fields(Row&& row, E& event) {
     row("assumed", event.assumed);
   }
   if constexpr (std::is_same_v<Body, PolicyDecided>) row("decision", event.decision);
+  if constexpr (std::is_same_v<Body, DevicesLost>) row("cause", event.cause);
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
     row("detect_s", event.phases.detect);
     row("stop_s", event.phases.stop);
@@ -245,10 +249,29 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
+// The optional columns are there where some event fills one: the log of a simulated run has none.
 std::string events_csv(const std::vector<Event>& events) {
-  Table table(event_columns());
-  for (const Event& event : events) table.row(cells_of(event));
+  std::vector<std::vector<std::string>> rows;
+  bool all = false;
+  for (const Event& event : events) {
+    rows.push_back(cells_of(event));
+    all = all || std::any_of(rows.back().end() - kOptionalColumns, rows.back().end(),
+                             [](const std::string& cell) { return !cell.empty(); });
+  }
+  const auto shown = [&](std::vector<std::string> cells) {
+    if (!all) cells.resize(cells.size() - kOptionalColumns);
+    return cells;
+  };
+  Table table(shown(event_columns()));
+  for (std::vector<std::string>& row : rows) table.row(shown(std::move(row)));
   return table.csv();
+}
+
+std::string as_cell(std::string_view text) {
+  std::string cell = clipped(text, kCauseColumns);
+  std::replace(cell.begin(), cell.end(), ',', ';');
+  std::replace(cell.begin(), cell.end(), '"', '\'');
+  return cell;
 }
 
 std::string event_line(const Event& event) { return fmt::format("{}", fmt::join(cells_of(event), ",")); }
@@ -268,7 +291,8 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
                        [&](std::string_view last) { return columns == column_of(last) + 1; });
   };
   std::vector<std::string> header = lines.empty() ? std::vector<std::string>() : split(lines[0], ',');
-  if (old(header.size()))
+  const size_t columns = header.size();
+  if (old(columns))
     header.insert(header.end(), event_columns().begin() + static_cast<ptrdiff_t>(header.size()), event_columns().end());
   if (header != event_columns()) {
     return invalid("events.csv does not start with the columns of this version's log of events");
@@ -276,11 +300,13 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
   std::vector<Event> events;
   for (size_t i = 1; i < lines.size(); ++i) {
     std::vector<std::string> cells = split(lines[i], ',');
-    if (old(cells.size())) cells.resize(event_columns().size());
-    if (cells.size() != event_columns().size()) {
-      return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
-                                 event_columns().size()));
+    // A journal goes on with the columns of this version where an earlier one had begun it.
+    if (cells.size() != columns && !(cells.size() < columns && old(cells.size()))) {
+      return invalid(
+          fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(), columns));
     }
+    cells.resize(event_columns().size());
+    for (std::string& cell : cells) cell = csv_text(cell);
     SCALAI_ASSIGN_OR_RETURN(Event event, RowReader(i + 1, std::move(cells)).event());
     events.push_back(std::move(event));
   }

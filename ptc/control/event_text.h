@@ -3,6 +3,7 @@
 // their shortest exact form, so that an event read back equals the one written.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,5 +18,7 @@ absl::StatusOr<std::vector<Event>> parse_event_lines(const std::vector<std::stri
 absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv);
 // All of events.csv, with its header.
 std::string events_csv(const std::vector<Event>& events);
+// Any text as DevicesLost::cause: printable, without separators and quotes, at most 500 characters.
+std::string as_cell(std::string_view text);
 
 }  // namespace scalai::control

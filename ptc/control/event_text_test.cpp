@@ -15,6 +15,7 @@ namespace scalai::control {
 namespace event_text_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EventText : public ::testing::Test {
  protected:
@@ -61,6 +62,13 @@ SamplesRead random_reading(Random& random) {
   return read;
 }
 
+// Any bytes, or nothing.
+std::string random_cause(Random& random) {
+  std::string text(static_cast<size_t>(random.below(2) * random.below(40)), ' ');
+  for (char& c : text) c = static_cast<char>(random.below(256));
+  return as_cell(text);
+}
+
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
@@ -71,7 +79,8 @@ EventBody random_body(Random& random) {
     case 3: return ExecutionDone{small(), random_phases(random)};
     case 4: return BackgroundDone{small(), any()};
     case 5: return TimerFired{any()};
-    case 6: return DevicesLost{random_devices(random), random_double(random), random.below(2) == 1};
+    case 6:
+      return DevicesLost{random_devices(random), random_double(random), random.below(2) == 1, random_cause(random)};
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
     case 10: return CopyLost{small(), any()};
@@ -100,7 +109,7 @@ struct SameBody {
   bool operator()(const CopyLost& a, const CopyLost& b) const { return a.job == b.job && a.tag == b.tag; }
   bool operator()(const TimerFired& a, const TimerFired& b) const { return a.timer == b.timer; }
   bool operator()(const DevicesLost& a, const DevicesLost& b) const {
-    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s) && a.usable == b.usable;
+    return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s) && a.usable == b.usable && a.cause == b.cause;
   }
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
@@ -164,7 +173,7 @@ TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   events_ = {{1, SamplesRead{.job = 0, .from_step = 2, .step = 6, .accounts = {one, one}, .bytes = 7, .assumed = 1}}};
   const std::string good = events_csv(events_);
   const std::string sum = "00000000000000050000000000000004";
-  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,,1,\n"));
+  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,,1,,\n"));
   const auto refused = [&](const std::string& from, const std::string& to) {
     std::string csv = good;
     EXPECT_FALSE(parse_events(csv.replace(csv.rfind(from), from.size(), to)).ok()) << csv;
@@ -176,10 +185,25 @@ TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   refused("3 3", "3 x");
 }
 
-// Logs from before jobs had datasets, from before there were policies, and from before readers told their ids.
+// So that the log of a simulated run is what it was before causes were known.
+TEST_F(EventText, OptionalColumnsAreThereWhereTheyAreFilled) {
+  const std::string plain = events_csv(events_);
+  EXPECT_THAT(plain, HasSubstr(",decision\n"));
+  events_.push_back({9, DevicesLost{{DeviceId(1)}, 8, true}});
+  EXPECT_THAT(events_csv(events_), HasSubstr(",yes,\n"));
+  EXPECT_EQ(events_csv(parse_events(events_csv(events_)).value()), events_csv(events_));
+  events_.back().body = DevicesLost{{DeviceId(1)}, 8, false, as_cell("the worker of h1: killed, \"by\" a\nsignal")};
+  const std::string csv = events_csv(events_);
+  EXPECT_THAT(csv, HasSubstr(",decision,assumed,usable,cause\n"));
+  EXPECT_THAT(csv, HasSubstr(",the worker of h1: killed; 'by' a?signal\n"));
+  EXPECT_EQ(events_csv(parse_events(csv).value()), csv);
+  EXPECT_EQ(parse_event_lines({event_line(events_.front())})->size(), 1U) << "a line of a journal has all columns";
+}
+
+// Logs from before jobs had datasets, from before there were policies, and those without what only executed runs know.
 TEST_F(EventText, EventsOfEarlierVersionsAreRead) {
   for (const auto& [columns, last] :
-       {std::pair(7, "aborted_s\n"), std::pair(3, "bytes\n"), std::pair(2, "decision\n")}) {
+       {std::pair(5, "aborted_s\n"), std::pair(1, "bytes\n"), std::pair(0, "decision\n")}) {
     std::string old;
     std::istringstream lines(events_csv(events_));
     for (std::string line; std::getline(lines, line);) {

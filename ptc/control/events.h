@@ -47,7 +47,8 @@ struct TimerFired {
 struct DevicesLost {
   std::vector<DeviceId> devices;
   double failed_at_s = 0;
-  bool usable = false;  // only what they held is lost: jobs may use them again at once
+  bool usable = false;     // only what they held is lost: jobs may use them again at once
+  std::string cause = {};  // in words (as_cell), for people only; empty: not known, as of every simulated loss
 };
 struct UserResize {
   int job = 0;

@@ -62,6 +62,7 @@ struct RedundancyRecord {
   // Hosts that could be lost, any so many, without loss of the step copied: devices and copies together. The least of
   // these times; nothing: none.
   std::optional<int> survives_host_losses;
+  int64_t left_out = 0;  // times that copies were due while those before them were still being made
 };
 
 // A reason for which a job stood without a change under way, in words.
@@ -96,6 +97,7 @@ struct JobRecord {
   double downtime_s = 0;                   // wall_s − training_s + downtime.run_again_s
   DowntimeRecord downtime;                 // the same by cause
   int64_t lost_steps = 0;                  // steps done that had to be run again
+  int64_t checkpoints_left_out = 0;        // that were due while the one before was still being written
   double goodput_samples_per_s = 0;        // samples / wall_s
   double gpu_hours = 0;                    // of allocated devices
   std::optional<double> cost_usd;          // of them, where some host has a price and the job had devices
@@ -118,6 +120,7 @@ struct LossRecord {
   double at_s = 0, noticed_s = 0;
   std::vector<DeviceId> devices;
   std::vector<LossEffect> effects;  // none: no job used them
+  std::string cause = {};           // in words; empty: not known
 };
 
 // An event of the scenario that happened.

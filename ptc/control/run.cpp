@@ -82,8 +82,8 @@ absl::StatusOr<RunReport> run(const scenario::Scenario& scenario, const scenario
       return policy;
     }
     for (const Command& command : commands) {
-      if (std::holds_alternative<Stop>(command)) return control.report(event.at_s);
       SCALAI_RETURN_IF_ERROR(runtime.perform(command));
+      if (std::holds_alternative<Stop>(command)) return control.report(event.at_s);
     }
     if (options.watch) options.watch(event.at_s, control);
     absl::StatusOr<Event> next = runtime.next_event();

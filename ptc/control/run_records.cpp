@@ -78,7 +78,7 @@ void RunRecords::sample_memory(const Job& job, double now_s) {
 }
 
 void RunRecords::add(const DevicesLost& lost, const std::vector<DeviceId>& absent, double now_s) {
-  LossRecord record{.at_s = lost.failed_at_s, .noticed_s = now_s, .devices = {}, .effects = {}};
+  LossRecord record{.at_s = lost.failed_at_s, .noticed_s = now_s, .devices = {}, .effects = {}, .cause = lost.cause};
   std::copy_if(lost.devices.begin(), lost.devices.end(), std::back_inserter(record.devices), [&](DeviceId device) {
     return lost.failed_at_s > 0 || std::find(absent.begin(), absent.end(), device) == absent.end();
   });

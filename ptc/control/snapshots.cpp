@@ -12,10 +12,12 @@ double Snapshots::start_due(Job& job) {
   const int64_t step = job.state.step;
   const scenario::CheckpointPolicy& checkpoint = job.spec->checkpoint;
   const scenario::RedundancyPolicy& redundancy = job.spec->redundancy;
+  const auto busy = [&](bool is_checkpoint) {
+    return std::any_of(job.copies.in_flight.begin(), job.copies.in_flight.end(),
+                       [&](const auto& entry) { return entry.second.first == is_checkpoint; });
+  };
   const auto start_unless_there = [&](bool is_checkpoint) {
-    const bool busy = std::any_of(job.copies.in_flight.begin(), job.copies.in_flight.end(),
-                                  [&](const auto& entry) { return entry.second.first == is_checkpoint; });
-    if (busy) return false;
+    if (busy(is_checkpoint)) return false;
     const std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
     if (is_checkpoint) job.copies.asked = false;
     if (last && last->step == step && last->collection == job.state.collection) return false;
@@ -24,8 +26,12 @@ double Snapshots::start_due(Job& job) {
   };
   bool any = false;
   const bool due = checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0;
+  const bool copies_due = redundancy.copies > 0 && step % redundancy.every_steps == 0;
+  JobRecord& record = job.accounts.record;
+  if (due && busy(true)) ++record.checkpoints_left_out;
+  if (copies_due && busy(false) && record.redundancy) ++record.redundancy->left_out;
   if (due || job.copies.asked) any = start_unless_there(true) || any;
-  if (redundancy.copies > 0 && step % redundancy.every_steps == 0) any = start_unless_there(false) || any;
+  if (copies_due) any = start_unless_there(false) || any;
   if (!any) return 0;
   return stall_s(job);
 }

@@ -46,12 +46,23 @@ TEST_F(SnapshotsTest, StallForTheLargestPartOverPcie) {
   EXPECT_DOUBLE_EQ(snapshots_.start_due(parts_.jobs[0]), largest / (cluster::kPcieShare * 2e9));
 }
 
-TEST_F(SnapshotsTest, ACopyIsSkippedWhileTheOneBeforeItIsUnderWay) {
+TEST_F(SnapshotsTest, ACopyIsLeftOutAndCountedWhileTheOneBeforeItIsUnderWay) {
   Job& job = train(4);
   snapshots_.start_due(job);
   job.state.step = 8;
   EXPECT_EQ(snapshots_.start_due(job), 0);
   EXPECT_EQ(parts_.all<Background>().size(), 1u);
+  EXPECT_EQ(job.accounts.record.redundancy->left_out, 1);
+  for (const int64_t step : {10, 20, 30}) {
+    job.state.step = step;
+    snapshots_.start_due(job);
+  }
+  EXPECT_EQ(job.accounts.record.checkpoints_left_out, 2) << "of steps 20 and 30";
+  job.state.step = 31;
+  job.copies.asked = true;
+  snapshots_.start_due(job);
+  EXPECT_TRUE(job.copies.asked) << "what a user asks for waits";
+  EXPECT_EQ(job.accounts.record.checkpoints_left_out, 2);
 }
 
 TEST_F(SnapshotsTest, OneThatArrivesReplacesTheOneBeforeIt) {

@@ -78,7 +78,7 @@ std::string state_text(const State& state) {
                              {"step", state.step},
                              {"pass", state.pass},
                              {"consumed", state.consumed}};
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace);
+  return json_text(json, {.ascii = true});
 }
 
 absl::StatusOr<State> parse_state(std::string_view text) {

@@ -1,4 +1,5 @@
 #include "ptc/model/internal/config_reader.h"
+#include "ptc/base/json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 std::string describe(const json& value) {
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return json_text(value);
   return fmt::format("{} {}", value.is_array() || value.is_object() ? "an" : "a", value.type_name());
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ptc/base/json.h"
 #include "ptc/base/units.h"
 #include "ptc/base/version.h"
 #include "ptc/report/jobs_report.h"
@@ -55,7 +56,7 @@ std::vector<Metric> of_ended_jobs(std::vector<Metric> metrics) {
   return metrics;
 }
 
-std::string json_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string lines_of(const Json& json) { return json_text(json, {.indent = 2}) + "\n"; }
 
 }  // namespace
 
@@ -84,7 +85,7 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
     json["metrics"] = metrics_json(of_ended_jobs(std::move(metrics)));
     json["notes"] = head.notes;
     json["error"] = error;
-    return json_text(json);
+    return lines_of(json);
   }
   json["end_s"] = outcome.end_s;
   metrics.insert(metrics.end(), extras.metrics.begin(), extras.metrics.end());
@@ -108,7 +109,7 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
   json["counts"] = {{"events", outcome.events}, {"decisions", outcome.decisions}, {"changes", outcome.changes}};
   json["policy_remarks"] = outcome.policy_remarks;
   json["notes"] = head.notes;
-  return json_text(json);
+  return lines_of(json);
 }
 
 std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result) {
@@ -119,7 +120,7 @@ std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, c
   json["end_s"] = result.to_s;
   json["metrics"] = metrics_json(metrics_of(result));
   json["notes"] = head.notes;
-  return json_text(json);
+  return lines_of(json);
 }
 
 std::vector<Metric> metrics_of(const sched::RecoveryResult& result) {

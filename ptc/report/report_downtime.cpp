@@ -1,6 +1,7 @@
 // The downtime of jobs by cause, and the losses of devices that nothing followed.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -83,9 +84,22 @@ std::vector<LossSummary> losses_without_change(const Summary& summary) {
   return losses;
 }
 
-std::string redundancy_lines(const Summary& summary) {
+std::string cause_lines(const Summary& summary, const Screen& screen) {
+  std::string text;
+  for (const LossSummary& loss : summary.losses.value_or(std::vector<LossSummary>{})) {
+    if (!loss.cause) continue;
+    const std::string line = fmt::format("{}: lost {}: {}", moment(loss.noticed_s), loss.devices, *loss.cause);
+    text += fmt::format("{}\n", fmt::join(wrapped(line, screen.columns), "\n"));
+  }
+  return text;
+}
+
+std::string copy_lines(const Summary& summary) {
   std::string text;
   for (const JobSummary& job : summary.jobs) {
+    if (job.checkpoints_left_out)
+      text += fmt::format("{}: {} left out, because the one before was still being written\n",
+                          clipped(job.name, kNameColumns), counted(*job.checkpoints_left_out, "checkpoint"));
     if (!job.redundancy) continue;
     const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
     text += fmt::format("{}: redundant copies made {}", clipped(job.name, kNameColumns),
@@ -94,6 +108,9 @@ std::string redundancy_lines(const Summary& summary) {
       text += *survives == 0 ? "; they survive the loss of no host"
                              : fmt::format("; they survive the loss of any {}", counted(*survives, "host"));
     }
+    if (job.redundancy->left_out)
+      text += fmt::format("; left out {}, because those before were still being made",
+                          counted(*job.redundancy->left_out, "time"));
     text += "\n";
   }
   return text;

@@ -66,6 +66,13 @@ TEST_F(DowntimeReport, ALossThatNothingFollowedHasARowOfItsOwn) {
   EXPECT_TRUE(Json::parse(summary_json(report_)).at("/losses/1/effects/0/reconfiguration"_json_pointer).is_null());
 }
 
+TEST_F(DowntimeReport, TheCauseOfALossIsTold) {
+  EXPECT_FALSE(Json::parse(summary_json(report_)).at("/losses/0"_json_pointer).contains("cause"));
+  report_.losses[0].cause = "the worker of h1: connection closed: killed by signal 9 (Killed)";
+  EXPECT_EQ(Json::parse(summary_json(report_)).at("/losses/0/cause"_json_pointer), report_.losses[0].cause);
+  EXPECT_THAT(text_of(report_), HasSubstr("lost g2-g3: the worker of h1: connection closed: killed by signal 9"));
+}
+
 TEST_F(DowntimeReport, WithOneJobLossesComeAtTheirTime) {
   report_.jobs.resize(1);
   report_.losses.push_back({.at_s = 20, .noticed_s = 25, .devices = {DeviceId(3)}, .effects = {}});

@@ -153,7 +153,9 @@ LossSummary summarize(const control::RunReport& report, const control::LossRecor
                      .noticed_s = record.noticed_s,
                      .devices = control::device_list(record.devices),
                      .gpus = static_cast<int64_t>(record.devices.size()),
-                     .effects = {}};
+                     .effects = {},
+                     .cause = {}};
+  if (!record.cause.empty()) result.cause = record.cause;
   for (const control::LossEffect& effect : record.effects) {
     result.effects.push_back({.job = report.jobs.at(static_cast<size_t>(effect.job)).name,
                               .outcome = effect.outcome,
@@ -178,6 +180,8 @@ ScheduleSummary summarize(const control::ScheduleRecord& record, const control::
   return result;
 }
 
+std::optional<int64_t> if_any(int64_t count) { return count > 0 ? std::optional(count) : std::nullopt; }
+
 JobSummary summarize(const control::RunReport& report, const std::vector<Basis>& basis, int job,
                      const control::JobRecord& record, const scenario::JobSpec& spec) {
   JobSummary result;
@@ -197,7 +201,8 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
   if (record.redundancy) {
     result.redundancy = {.copies = record.redundancy->copies,
                          .made = record.redundancy->made,
-                         .survives_host_losses = record.redundancy->survives_host_losses};
+                         .survives_host_losses = record.redundancy->survives_host_losses,
+                         .left_out = if_any(record.redundancy->left_out)};
   }
   result.name = record.name;
   result.state = record.state;
@@ -209,6 +214,7 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
   result.downtime_s = record.downtime_s;
   result.downtime = summarize(record.downtime);
   result.lost_steps = record.lost_steps;
+  result.checkpoints_left_out = if_any(record.checkpoints_left_out);
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
   result.cost_usd = record.cost_usd;

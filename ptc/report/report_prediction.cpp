@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "nlohmann/json.hpp"
+#include "ptc/base/json.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -208,7 +209,7 @@ std::string comparison_json(const Comparison& comparison) {
     json["rows"].push_back(std::move(line));
   }
   if (comparison.prediction) json["prediction"] = prediction_json(*comparison.prediction);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, {.indent = 2}) + "\n";
 }
 
 }  // namespace scalai::report

@@ -114,6 +114,7 @@ void fields(Io& io, RedundancySummary& redundancy) {
   io("copies", redundancy.copies);
   io("made", redundancy.made);
   io("survives_host_losses", redundancy.survives_host_losses);
+  io.optional("left_out", redundancy.left_out);
 }
 
 template <class Io>
@@ -193,6 +194,7 @@ void fields(Io& io, LossSummary& loss) {
   io("devices", loss.devices);
   io("gpus", loss.gpus);
   io("effects", loss.effects);
+  io.optional("cause", loss.cause);
 }
 
 template <class Io>
@@ -208,6 +210,7 @@ void fields(Io& io, JobSummary& job) {
   io.optional("downtime", job.downtime);
   io.optional("interval", job.interval);
   io("lost_steps", job.lost_steps);
+  io.optional("checkpoints_left_out", job.checkpoints_left_out);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
   io.optional("cost_usd", job.cost_usd);
@@ -352,7 +355,7 @@ class Reader {
   absl::Status& status_;
 };
 
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string text_of(const Json& json) { return json_text(json, {.indent = 2}) + "\n"; }
 
 // --- expectations ----------------------------------------------------------------------------------------------------
 
@@ -375,7 +378,7 @@ bool equal(const Json& json, double wanted) {
 
 // What is wrong about the value; "" = nothing.
 std::string complaint(const Json& json, const scenario::Expectation& expectation) {
-  const std::string shown = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string shown = json_text(json);
   if (expectation.is) {
     const std::string text = json.is_string() ? json.get<std::string>() : shown;
     return text == *expectation.is ? "" : fmt::format("is {}, expected \"{}\"", shown, *expectation.is);
@@ -406,7 +409,7 @@ absl::StatusOr<Summary> read_summary(const std::string& text) {
   const auto version = json.find("schema_version");
   if (version == json.end()) return invalid("not a summary.json: it has no schema_version");
   if (*version != Summary::kSchemaVersion) {
-    return invalid(fmt::format("summary.json of schema version {}; this program reads version {}", version->dump(),
+    return invalid(fmt::format("summary.json of schema version {}; this program reads version {}", json_text(*version),
                                Summary::kSchemaVersion));
   }
   Summary summary;

@@ -266,7 +266,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   std::string text = fmt::format("scenario {}  strategy {}  runtime {}  seed {}  end {}\n\n",
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
-  text += job_table(summary, screen) + dataset_lines(summary) + redundancy_lines(summary);
+  text += job_table(summary, screen) + dataset_lines(summary) + copy_lines(summary);
   bool any = !losses_without_change(summary).empty();
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();
@@ -276,6 +276,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   text += downtime_table(summary, screen) + schedule_table(summary, screen) + configuration_table(summary, screen) +
           trained_table(summary, screen);
   text += any ? "\n" + reconfiguration_table(summary, screen) : "\nno reconfigurations\n";
+  text += cause_lines(summary, screen);
   return text + basis_text(summary.basis.value_or(std::vector<Basis>{}), screen) + deviation_lines(summary, screen);
 }
 

@@ -253,6 +253,19 @@ TEST_F(ReportTest, SaysWhatRedundantCopiesSurvive) {
   EXPECT_EQ(read_summary(summary)->jobs[0].redundancy->survives_host_losses, 1);
 }
 
+TEST_F(ReportTest, SaysWhatWasLeftOut) {
+  EXPECT_FALSE(Json::parse(summary_json(report_)).at("jobs")[0].contains("checkpoints_left_out"));
+  report_.jobs[0].checkpoints_left_out = 3;
+  report_.jobs[0].redundancy = control::RedundancyRecord{.copies = 2, .made = 7, .left_out = 1};
+  const std::string summary = summary_json(report_);
+  EXPECT_EQ(Json::parse(summary).at("jobs")[0].at("checkpoints_left_out"), 3);
+  EXPECT_EQ(Json::parse(summary).at("jobs")[0].at("redundancy").at("left_out"), 1);
+  EXPECT_THAT(summary_table(summary),
+              HasSubstr("gpt: 3 checkpoints left out, because the one before was still being written\n"
+                        "gpt: redundant copies made 7 times; left out 1 time, because those before were still being "
+                        "made\n"));
+}
+
 TEST_F(ReportTest, SaysWhenNoRedundantCopyWasMade) {
   report_.jobs[0].redundancy = control::RedundancyRecord{.copies = 2};
   const std::string summary = summary_json(report_);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/internal/scenario_policy.h"
 #include "ptc/scenario/scenario_parts.h"
@@ -51,8 +53,6 @@ Note cluster_note(const Context& context) {
 }
 
 namespace {
-
-constexpr double kLongest_s = 1e10;
 
 // A cluster from a file of its own, whose problems are listed under its own name.
 std::optional<cluster::Cluster> read_cluster(const std::string& path, const std::string& text, std::string& problems) {
@@ -108,7 +108,6 @@ void build_head(Context& context, Scenario& scenario) {
   if (!source.given("until")) return;
   scenario.until_s = source.seconds("until", message.until());
   if (scenario.until_s == 0.0) source.error("until", "the scenario ends before anything can happen");
-  if (scenario.until_s > kLongest_s) source.error("until", "the scenario would last for more than 300 years");
 }
 
 // Parts that only a workload has a use for, and a workload itself, which the control loop does not run: false.
@@ -143,6 +142,32 @@ void check_end(Context& context, const Scenario& scenario) {
     if (context.source.given(path) && context.message.jobs(static_cast<int>(j)).steps() != 0) continue;
     context.source.error(path, "this job never ends: it has no \"steps\" and the scenario has no \"until\"",
                          "add steps: 1000 to the job, or until: \"1h\" to the scenario");
+  }
+}
+
+// Each checkpoint, and each copy, is an event of its own: too many would fill the memory before the scenario ends.
+void check_copies(Context& context, const Scenario& scenario) {
+  constexpr double kMostCopies = 5e6;
+  for (size_t j = 0; j < scenario.jobs.size(); ++j) {
+    const JobSpec& job = scenario.jobs[j];
+    double steps = job.steps > 0 ? static_cast<double>(job.steps) : std::numeric_limits<double>::infinity();
+    double shortest_s = std::numeric_limits<double>::infinity();  // whose time is computed takes longer
+    for (const ParallelChoice& choice : job.configs) {
+      if (choice.step_s > 0) shortest_s = std::min(shortest_s, choice.step_s);
+    }
+    if (scenario.until_s) steps = std::min(steps, *scenario.until_s / shortest_s);
+    const auto check = [&](const std::string& field, const std::string& what, int64_t every) {
+      const double count = every > 0 ? steps / static_cast<double>(every) : 0;
+      if (count <= kMostCopies || std::isinf(count)) return;  // infinite: check_end() has said why
+      const std::string path = fmt::format("jobs[{}].{}", j, field);
+      context.source.error(
+          context.source.given(path + ".every_steps") ? path + ".every_steps" : path,
+          fmt::format("job \"{}\" would make {:.3g} {}, one every {}; at most {:.0f} are kept track of", job.name,
+                      count, what, counted(every, "step"), kMostCopies),
+          "raise every_steps, or make the scenario shorter");
+    };
+    check("checkpoint", "checkpoints", job.checkpoint.every_steps);
+    if (job.redundancy.copies > 0) check("redundancy", "copies", job.redundancy.every_steps);
   }
 }
 
@@ -197,6 +222,7 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
     build_jobs(context, scenario);
     check_policy(context, scenario);
     check_end(context, scenario);
+    check_copies(context, scenario);
     build_events(context, scenario);
     build_options(context, scenario);
     drop_foreign_expectations(context, scenario);

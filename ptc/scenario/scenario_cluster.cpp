@@ -64,7 +64,8 @@ double ClusterBuilder::rate(const std::string& path, const std::string& text, do
 
 double ClusterBuilder::positive(const std::string& path, double value, double fallback) {
   if (!source_.given(path)) return fallback;
-  if (value > 0 && std::isfinite(value)) return value;
+  constexpr double kLeast = 1e-6, kMost = 1e24;  // beyond them products of rates lose all digits
+  if (value >= kLeast && value <= kMost) return value;
   source_.error(path, fmt::format("\"{}\" must be greater than 0 and a sensible number", field_of(path)));
   return fallback;
 }

@@ -19,6 +19,8 @@ using collection::ParallelConfig;
 using proto::Note;
 using proto::Source;
 
+constexpr double kShortestStep_s = 1e-6;
+
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
 // Where the field `name` starts in a layout name, from 1, and its length; the whole text when it is not written there.
@@ -82,7 +84,7 @@ Note ConfigChecker::model_note(const std::string& fact) const {
 }
 
 bool heads_fit(const model::Model& model, int tp) {
-  if (model.heads % tp != 0) return false;
+  if (model.heads % tp != 0 || model.kv_heads < 1) return false;
   return model.kv_heads >= tp ? model.kv_heads % tp == 0 : tp % model.kv_heads == 0;
 }
 
@@ -210,7 +212,11 @@ std::optional<ParallelChoice> build_config(const proto::ParallelChoice& message,
   }
   if (source.given(path + ".step_time")) {
     choice.step_s = source.seconds(path + ".step_time", message.step_time()).value_or(1);
-    if (choice.step_s <= 0) source.error(path + ".step_time", "a step takes longer than 0");
+    if (choice.step_s <= 0) {
+      source.error(path + ".step_time", "a step takes longer than 0");
+    } else if (choice.step_s < kShortestStep_s) {
+      source.error(path + ".step_time", fmt::format("a step takes at least {}", format_seconds(kShortestStep_s)));
+    }
   }
   if (source.errors() != before) return std::nullopt;
   if (job == nullptr || choice.step_s > 0) return choice;

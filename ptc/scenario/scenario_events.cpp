@@ -11,6 +11,8 @@
 namespace scalai::scenario::internal {
 namespace {
 
+constexpr double kLeastFactor = 1e-6;  // of a speed
+
 class EventBuilder {
  public:
   EventBuilder(Context& context, const Scenario& scenario, const std::vector<std::string>& links, int index)
@@ -319,6 +321,10 @@ What EventBuilder::build_degrade() {
     source_.error(path + ".factor",
                   fmt::format("\"factor\" must be greater than 0 and at most 1, found {}", given.factor()),
                   given.factor() == 0 ? "to take a link or device down, write fail" : "");
+  } else if (given.factor() < kLeastFactor) {
+    source_.error(path + ".factor",
+                  fmt::format("\"factor\" must be at least {}, found {}", kLeastFactor, given.factor()),
+                  "to take a link or device down, write fail");
   }
   return degrade;
 }

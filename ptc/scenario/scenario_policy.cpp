@@ -137,8 +137,12 @@ void build_schedule(const proto::Job& message, const std::string& path, Context&
   build_range(message, path, context, job);
   if (source.given(path + ".weight")) {
     job.weight = message.weight();
-    if (!(message.weight() > 0) || std::isinf(message.weight()))
+    constexpr double kLeast = 1e-9, kMost = 1e9;
+    if (!(message.weight() > 0))
       source.error(path + ".weight", fmt::format("\"weight\" must be greater than 0, found {}", message.weight()));
+    else if (message.weight() < kLeast || message.weight() > kMost)
+      source.error(path + ".weight",
+                   fmt::format("\"weight\" must be from {} to {}, found {}", kLeast, kMost, message.weight()));
   }
   if (source.given(path + ".deadline")) {
     job.deadline_s = source.seconds(path + ".deadline", message.deadline());

@@ -197,7 +197,7 @@ TEST(Scenario, UnknownStacksAndLinksThatHangAreRefused) {
 
 TEST(Scenario, AnEndThatIsNeverReachedIsRefused) {
   const std::string problems = problems_of(std::string(kSmall) + "until: \"1e20h\"\n");
-  EXPECT_NE(problems.find("the scenario would last for more than 300 years"), std::string::npos) << problems;
+  EXPECT_NE(problems.find("it is out of range"), std::string::npos) << problems;
   EXPECT_TRUE(parse(std::string(kSmall) + "until: \"1000000h\"\n").ok());
 }
 

@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "ptc/base/destination.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 
@@ -53,8 +55,10 @@ std::string read_at(int fd, int64_t at, int64_t bytes) {
 // Digest, answer and CRC of the record at `at`; shorter where the file ends before, empty where its length is none.
 std::string record_at(int fd, int64_t at) {
   const std::string length = read_at(fd, at, 4);
-  if (length.size() < 4 || value_of(length) > kMostAnswer) return "";
-  return read_at(fd, at + 4, kFrame - 4 + value_of(length));
+  struct stat entry {};
+  if (length.size() < 4 || value_of(length) > kMostAnswer || ::fstat(fd, &entry) != 0) return "";
+  const int64_t left = std::max<int64_t>(0, entry.st_size - at - 4);  // no memory for what is only announced
+  return read_at(fd, at + 4, std::min(left, kFrame - 4 + int64_t{value_of(length)}));
 }
 
 bool whole(std::string_view record) {
@@ -82,7 +86,9 @@ absl::Status AnswerLog::damaged(int64_t at) const {
 
 absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::create(const std::string& path, const std::string& about) {
   SCALAI_CHECK(about.find('\n') == std::string::npos);
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  SCALAI_ASSIGN_OR_RETURN(const Destination place, destination_of(path));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  FileDescriptor file(::openat(place.folder.get(), place.name.c_str(), kFlags, 0644));
   if (file.get() < 0 && errno == EEXIST) {
     return invalid(
         fmt::format("{}: it is there already\n  hint: --resume={} goes on with it, if it is a snapshot", path, path));

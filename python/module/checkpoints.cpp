@@ -1,10 +1,12 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,13 +32,21 @@ using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 // For nanobind, which takes no pointers to const.
 struct Opened {
   std::shared_ptr<const Checkpoint> checkpoint;
+  bool drop_optimizer = false, drop_masters = false;
 };
 
-Opened open(const std::string& path, const std::string& names, const std::string& layout, const std::string& config,
-            const std::string& model, const nb::list& transforms) {
-  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config, .model = model};
+Opened open(const std::filesystem::path& path, const std::string& names, const std::string& layout,
+            const std::filesystem::path& config, const std::string& model, const nb::list& transforms,
+            const std::vector<std::string>& drop) {
+  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config.string(), .model = model};
   options.transforms = steps_of(transforms);
-  return {value_of(Checkpoint::open(path, options))};
+  Opened opened;
+  std::vector<std::string> words = drop;
+  opened.drop_masters = std::erase(words, "masters") > 0;  // of what is written; what is read has them
+  checkpoint::add_drop(words, options);
+  opened.drop_optimizer = options.drop_optimizer;
+  opened.checkpoint = value_of(Checkpoint::open(path.string(), options));
+  return opened;
 }
 
 nb::dict info_of(const Opened& opened) {
@@ -46,6 +56,9 @@ nb::dict info_of(const Opened& opened) {
   told["layout"] = info.layout;
   told["job"] = info.job;
   told["step"] = info.step;
+  nb::list left_out;
+  for (const std::string& name : info.dropped) left_out.append(name);
+  told["left_out"] = left_out;
   return told;
 }
 
@@ -95,13 +108,23 @@ void verify(const Opened& opened) {
     const nb::gil_scoped_release others_run;
     const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     status = opened.checkpoint->verify({.threads = threads, .progress = {}});
+    if (status.ok()) status = opened.checkpoint->known_damage();
   }
   check(status);
 }
 
-nb::dict reshard(const Opened& opened, const std::string& target, const std::string& to, int64_t process_memory,
-                 int threads, bool verify_too, bool force, bool restart) {
-  const checkpoint::ReshardOptions options{.target = target,
+void confirm(const Opened& opened) {
+  absl::Status status;
+  {
+    const nb::gil_scoped_release others_run;
+    status = opened.checkpoint->confirm();
+  }
+  check(status);
+}
+
+nb::dict reshard(const Opened& opened, const std::filesystem::path& target, const std::string& to,
+                 int64_t process_memory, int threads, bool verify_too, bool force, bool restart) {
+  const checkpoint::ReshardOptions options{.target = target.string(),
                                            .memory_cap = process_memory,
                                            .threads = threads,
                                            .verify = verify_too,
@@ -113,7 +136,11 @@ nb::dict reshard(const Opened& opened, const std::string& target, const std::str
   {
     const nb::gil_scoped_release others_run;  // functions of Python take the lock
     result = [&]() -> absl::StatusOr<checkpoint::ReshardResult> {
-      SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(opened.checkpoint, to));
+      SCALAI_ASSIGN_OR_RETURN(checkpoint::ViewSpec spec, checkpoint::parse_view_name(to));
+      spec.optimizer = !opened.drop_optimizer;
+      spec.masters = spec.optimizer && !opened.drop_masters;
+      SCALAI_RETURN_IF_ERROR(checkpoint::check_places(*opened.checkpoint, spec));
+      SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(opened.checkpoint, std::move(spec)));
       SCALAI_ASSIGN_OR_RETURN(const checkpoint::ReshardPlan plan, plan_reshard(*view, options));
       return checkpoint::reshard(*view, plan, options);
     }();
@@ -131,11 +158,12 @@ nb::dict reshard(const Opened& opened, const std::string& target, const std::str
 void add_checkpoints(nb::module_& module) {
   nb::class_<Opened>(module, "Checkpoint")
       .def_static("open", open, nb::arg("path"), nb::arg("names"), nb::arg("layout"), nb::arg("config"),
-                  nb::arg("model"), nb::arg("transforms"))
+                  nb::arg("model"), nb::arg("transforms"), nb::arg("drop"))
       .def_prop_ro("info", info_of)
       .def_prop_ro("tensors", tensors_of)
       .def("read", read, nb::arg("tensor"), nb::arg("box"), nb::arg("into"))
       .def("verify", verify)
+      .def("confirm", confirm)
       .def("reshard", reshard, nb::arg("target"), nb::arg("to"), nb::arg("process_memory"), nb::arg("threads"),
            nb::arg("verify"), nb::arg("force"), nb::arg("restart"));
 }

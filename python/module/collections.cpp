@@ -1,8 +1,10 @@
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -94,7 +96,9 @@ void add_collections(nb::module_& module) {
           },
           nb::arg("text"), nb::arg("name"))
       .def_static(
-          "load", [](const std::string& path) { return value_of(collection::load_collection(path)); }, nb::arg("path"))
+          "load",
+          [](const std::filesystem::path& path) { return value_of(collection::load_collection(path.string())); },
+          nb::arg("path"))
       .def_static("of_model", of_model, nb::arg("model"), nb::arg("layout"), nb::arg("devices"), nb::arg("precision"),
                   nb::arg("optimizer"))
       .def_prop_ro("name", [](const CollectionFile& file) { return file.collection.name; })

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/base/version.h"
 
 namespace nb = nanobind;
@@ -25,7 +26,7 @@ void check(const absl::Status& status) {
   if (status.ok()) return;
   const int code = exit_code_of(status);
   const char* name = code == 3 ? "InvalidError" : code == 4 ? "MissingError" : "FailedError";
-  const std::string message = message_of(status);
+  const std::string message = escaped(message_of(status));  // a name of a file need not be UTF-8, a Python text is
   PyErr_SetString(error_class(name).ptr(), message.c_str());
   throw nb::python_error();
 }

@@ -1,9 +1,11 @@
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -161,13 +163,13 @@ void add_plans(nb::module_& module) {
       .def("serialize", bytes_of);
   module.def(
       "plan",
-      [](const CollectionFile& old_state, const CollectionFile& new_state, const std::string& cluster,
+      [](const CollectionFile& old_state, const CollectionFile& new_state, const std::filesystem::path& cluster,
          int gpus_per_host, const std::string& strategy, const std::string& placement,
          std::optional<int64_t> round_bytes, std::optional<int64_t> memory_cap, bool derive_params, bool storage,
          const std::set<int>& lost) {
-        return make(
-            old_state, new_state,
-            {cluster, gpus_per_host, strategy, placement, round_bytes, memory_cap, derive_params, storage, lost});
+        return make(old_state, new_state,
+                    {cluster.string(), gpus_per_host, strategy, placement, round_bytes, memory_cap, derive_params,
+                     storage, lost});
       },
       nb::arg("old"), nb::arg("new"), nb::arg("cluster"), nb::arg("gpus_per_host"), nb::arg("strategy"),
       nb::arg("placement"), nb::arg("round_bytes").none(), nb::arg("memory_cap").none(), nb::arg("derive_params"),

@@ -44,6 +44,8 @@ class Report:
 def _value(text: str) -> Any:
     if text == "":
         return None
+    if text.startswith("'") and text.lstrip("'").startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text[1:]  # an apostrophe keeps spreadsheets from running it
     for kind in (int, float):
         try:
             return kind(text)

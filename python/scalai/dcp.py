@@ -13,9 +13,10 @@ Each rank reads the parts that it needs, whoever wrote them: DTensors, FSDP2's s
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +35,8 @@ from .torch import DTYPES, raise_problems
 _DTYPE_OF = {name: dtype for dtype, name in DTYPES.items()}
 # How keys of a state dict begin, and what stands there in names of tensors.
 PREFIXES = {"model.": "", "optimizer.state.": "", "optim.state.": ""}
+# Kinds of state that an optimizer keeps.
+_MOMENTS, _MASTERS = {"exp_avg", "exp_avg_sq", "momentum"}, {"master", "previous"}
 
 
 class CheckpointReader(StorageReader):
@@ -92,10 +95,12 @@ class CheckpointReader(StorageReader):
 class _Planner(DefaultLoadPlanner):
     """Looks the tensors of a state dict up in the checkpoint; what is no tensor stays as it is."""
 
-    def __init__(self, prefixes: Mapping[str, str], cast: bool):
+    def __init__(self, prefixes: Mapping[str, str], cast: bool, checkpoint: Checkpoint, drop: Sequence[str]):
         super().__init__(allow_partial_load=True)
         self._prefixes = prefixes
         self._cast = cast
+        self._checkpoint = checkpoint
+        self._drop = drop
 
     def set_up_planner(self, state_dict: dict[str, Any], metadata: Metadata | None = None,
                        is_coordinator: bool = False) -> None:
@@ -129,6 +134,19 @@ class _Planner(DefaultLoadPlanner):
                  for item in plan.items]
         return dataclasses.replace(plan, items=items)
 
+    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
+        """What is trained and no rank asks for would be lost unseen."""
+        asked = {item.storage_index.fqn for plan in global_plan for item in plan.items}
+        tensors = self._checkpoint.tensors
+        kinds = {"param", "buffer"}
+        if any(tensors[name]["kind"] in _MOMENTS for name in asked) and "optimizer" not in self._drop:
+            kinds |= _MOMENTS if "masters" in self._drop else _MOMENTS | _MASTERS
+        raise_problems([f'"{name}": no rank asks for it; drop= leaves out what it names'
+                        for name, about in tensors.items()
+                        if about["kind"] in kinds and about["bytes"] > 0 and name not in asked
+                        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._drop)])
+        return super().create_global_plan(global_plan)
+
 
 def name_of(key: str, prefixes: Mapping[str, str] = PREFIXES) -> str:
     """The tensor that a key of a state dict means: "optimizer.state.head.weight.exp_avg" is "head.weight.exp_avg"."""
@@ -137,21 +155,28 @@ def name_of(key: str, prefixes: Mapping[str, str] = PREFIXES) -> str:
 
 
 def load(state_dict: dict[str, Any], checkpoint: Checkpoint | str | os.PathLike[str], *,
-         prefixes: Mapping[str, str] = PREFIXES, cast: bool = False, process_group: Any = None) -> None:
+         prefixes: Mapping[str, str] = PREFIXES, cast: bool = False, drop: str | Sequence[str] = (),
+         process_group: Any = None) -> None:
     """Fills the tensors of a state dict, in place, from any checkpoint that :class:`scalai.Checkpoint` opens.
 
     prefixes  how the names of a key begin there and here; keys are otherwise the names of tensors
     cast      tensors may have another type than the checkpoint's
+    drop      names or patterns of tensors of the checkpoint that may be left out; "optimizer" is its optimizer's state,
+              "masters" its masters
 
     Called by all ranks of a process group, or by one process without one. What is no tensor (learning rates in
     "param_groups") stays as it is. Raises InvalidError that names all tensors which the checkpoint lacks, or has with another
-    shape or type; then nothing has been written.
+    shape or type, or which no rank asks for; then nothing has been written. A state dict without any state of an optimizer
+    asks for none. Checksums are compared, where a manifest or an archive has some: damage, and files that change meanwhile, are
+    InvalidError, and the tensors may then have been written in part.
     """
+    words = [drop] if isinstance(drop, str) else list(drop)
     reader = CheckpointReader(checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
         try:
-            dcp.load(state_dict, storage_reader=reader, planner=_Planner(prefixes, cast), process_group=process_group)
+            dcp.load(state_dict, storage_reader=reader, planner=_Planner(prefixes, cast, reader.checkpoint, words), process_group=process_group)
+            reader.checkpoint.confirm()
         except CheckpointException as failed:
             for error, _ in failed.failures.values():
                 if isinstance(error, Error):

@@ -1,8 +1,10 @@
 """Checkpoints as Python sees them."""
 
 import json
+import os
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from stored import write
@@ -22,7 +24,7 @@ def path(tmp_path):
 
 def test_any_box_of_any_tensor(path):
     checkpoint = scalai.Checkpoint(path)
-    assert checkpoint.info == {"kind": "plain", "layout": "", "job": "", "step": -1}
+    assert checkpoint.info == {"kind": "plain", "layout": "", "job": "", "step": -1, "left_out": []}
     assert checkpoint.tensors["weight"] == {"name": "weight", "dtype": "F32", "shape": (6, 4), "kind": "param", "bytes": 96}
     assert struct.unpack("<24f", checkpoint.read("weight")) == tuple(WEIGHT)
     part = [WEIGHT[4 * row + column] for row in range(2, 5) for column in range(1, 3)]
@@ -52,6 +54,18 @@ def test_what_is_not_there_is_named(path, tmp_path):
         scalai.Checkpoint(tmp_path / "broken.safetensors")
 
 
+def test_names_of_files_may_have_any_bytes(path, tmp_path):
+    latin = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    latin.mkdir()
+    path.rename(latin / "model.safetensors")
+    checkpoint = scalai.Checkpoint(latin / "model.safetensors")
+    assert struct.unpack("<24f", checkpoint.read("weight")) == tuple(WEIGHT)
+    with pytest.raises(scalai.MissingError, match=r"caf\\xe9/nothing"):
+        scalai.Checkpoint(latin / "nothing")
+    with pytest.raises(scalai.MissingError, match=r"caf\\xe9/none"):
+        scalai.Collection.load(latin / "none")
+
+
 def test_a_flipped_bit_is_found(path, tmp_path):
     arranged = tmp_path / "arranged"
     halves = {"name": "halves", "meshes": [{"axes": [{"name": "tp", "size": 2}]}], "devices": "0-1",
@@ -65,7 +79,25 @@ def test_a_flipped_bit_is_found(path, tmp_path):
     checkpoint.verify()
     file = sorted(arranged.glob("*.safetensors"))[-1]
     content = bytearray(file.read_bytes())
-    content[8 + int.from_bytes(content[:8], "little") + 3] ^= 1
+    content[-1] ^= 1  # of the weight
     file.write_bytes(content)
     with pytest.raises(scalai.InvalidError, match=json.dumps(file.name)[1:-1]):
         scalai.Checkpoint(arranged).verify()
+    # Also if another part of the stored tensor is read, and if all is copied.
+    damaged = scalai.Checkpoint(arranged)
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        damaged.read("weight", [(5, 6), (3, 4)])
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        damaged.reshard(tmp_path / "copy", "logical")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_file_that_was_replaced_is_not_confirmed(path, tmp_path):
+    checkpoint = scalai.Checkpoint(path)
+    before = checkpoint.read("weight")
+    checkpoint.confirm()
+    (tmp_path / "other").write_bytes(path.read_bytes())
+    (tmp_path / "other").rename(path)
+    assert checkpoint.read("weight") == before
+    with pytest.raises(scalai.InvalidError, match="was replaced by another file"):
+        checkpoint.confirm()

@@ -78,6 +78,16 @@ def test_all_that_does_not_fit_is_named(stored, tmp_path):
     assert message.count("\n") == 3
 
 
+def test_what_no_rank_asks_for_is_named(tmp_path):
+    path = keep(tmp_path / "more.safetensors", {"weight": torch.ones(2), "extra": torch.ones(3)})
+    state = {"model": {"weight": torch.zeros(2)}}
+    with pytest.raises(scalai.InvalidError, match='"extra": no rank asks for it'):
+        scalai.dcp.load(state, path)
+    assert state["model"]["weight"].tolist() == [0, 0]
+    scalai.dcp.load(state, path, drop="ext*")
+    assert state["model"]["weight"].tolist() == [1, 1]
+
+
 def test_types_are_converted_on_request(tmp_path):
     path = keep(tmp_path / "half.safetensors", {"weight": torch.arange(6.).view(2, 3).bfloat16()})
     state = {"net": {"weight": torch.zeros(3, 2).t(), "note": "stays"}}
@@ -85,6 +95,15 @@ def test_types_are_converted_on_request(tmp_path):
         scalai.dcp.load(state, path)
     scalai.dcp.load(state, path, prefixes={"net.": ""}, cast=True)
     assert state["net"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]] and state["net"]["note"] == "stays"
+
+
+def test_damage_is_an_error(tmp_path):
+    path = keep(tmp_path / "whole.safetensors", {"weight": torch.arange(6.).view(2, 3)})
+    scalai.Checkpoint(path).reshard(tmp_path / "stored", "logical")
+    file = tmp_path / "stored" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(scalai.InvalidError, match="do not have the checksum of the manifest"):
+        scalai.dcp.load({"weight": torch.zeros(2, 3)}, tmp_path / "stored")
 
 
 def test_names_of_keys():

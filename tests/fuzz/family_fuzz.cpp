@@ -1,13 +1,15 @@
-// Any bytes as a family of models: parsing may refuse them but must not crash or hang, and namings of what it accepts can
-// be made or are refused. The first byte chooses: a family file or a model.textproto.
+// Any bytes as a family of models: parsing may refuse them but must not crash or hang, and models, namings and layouts of
+// what it accepts can be made or are refused. The first byte chooses: a family file or a model.textproto. Half of the
+// mutants are well-formed family files.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/naming/family.h"
+#include "tests/fuzz/family_uses.h"
 
 namespace {
 
@@ -21,14 +23,9 @@ void try_family(const std::string& text) {
     return;
   }
   SCALAI_CHECK(family->text() == text);
-  const absl::StatusOr<Sizes> sizes = family->sizes_of_config(
-      R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2,
-          "intermediate_size": 4, "vocab_size": 16, "max_position_embeddings": 4})");
-  if (!sizes.ok()) return;
-  const absl::StatusOr<model::Model> model = family->build_model(*sizes, "fuzz");
-  for (const std::string& name : family->namings()) {
-    if (model.ok()) (void)Naming::of(*family, name, *sizes);
-  }
+  Random random(text.size());
+  for (const std::string& architecture : family->architectures())
+    use_family(*family, family_config(architecture, random));
 }
 
 void try_model_file(const std::string& text) {
@@ -45,4 +42,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   data[0] == 'M' ? try_model_file(text) : try_family(text);
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+  Random random(seed);
+  if (size < 2 || data[0] == 'M' || random.below(2) == 0) return LLVMFuzzerMutate(data, size, max_size);
+  const std::string mutant = family_mutant({reinterpret_cast<const char*>(data + 1), size - 1}, random);
+  const size_t length = std::min(mutant.size(), max_size - 1);
+  std::copy_n(mutant.begin(), length, data + 1);
+  return length + 1;
 }

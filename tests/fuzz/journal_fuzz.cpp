@@ -1,5 +1,5 @@
 // A journal with rows that nobody wrote, or damaged bytes: opening and reading it may refuse them but must not crash, hang
-// or invent states. The first byte chooses: 'b' damage of the file, three bytes each: two where, one what to flip; else
+// or invent states. A JSON object has the rows of all tables. Else the first byte chooses: 'b' damage of the file, three bytes each: two where, one what to flip; else
 // lines "table column row value", in which `value` may be anything and a row 0 is added.
 
 #include <fcntl.h>
@@ -12,14 +12,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "executor/journal/journal.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/control/event_text.h"
+#include "tests/fuzz/mutate.h"
 
 namespace {
 
@@ -93,6 +96,49 @@ void change_rows(const std::string& path, const std::string& text) {
   sqlite3_close(database);
 }
 
+// {"events": [[1, "0,started,,"], …], …}: these rows and no others.
+constexpr const char* kSeed = R"({
+"run": [[1, "name: \"x\"", "digest", "reshard", "run", 2]],
+"events": [[1, "0,started,,"], [2, "5,step_reached,0,5"], [3, "9,losses_known,,0 1"], [4, "9,round_done,0,1"],
+           [5, "11,execution_done,0,"], [6, "12,user_resize,0,4"], [7, "13,timer,,3"]],
+"transactions": [[1, 0, 1, "aa", "freed"], [2, 0, 2, "bb", "committed"], [3, 1, 1, "cc", "prepared"]],
+"rounds": [[1, 1, ""], [3, 1, "g0 1"], [3, 2, "g1 0 h0.mem 2"]]})";
+
+void bind(sqlite3_stmt* statement, int at, const nlohmann::ordered_json& value) {
+  if (value.is_number_integer()) {
+    sqlite3_bind_int64(statement, at, value.get<int64_t>());
+  } else if (value.is_number()) {
+    sqlite3_bind_double(statement, at, value.get<double>());
+  } else if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    sqlite3_bind_text(statement, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+  } else {
+    sqlite3_bind_null(statement, at);
+  }
+}
+
+void set_rows(const std::string& path, const nlohmann::ordered_json& tables) {
+  sqlite3* database = nullptr;
+  SCALAI_CHECK(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA synchronous=OFF; PRAGMA ignore_check_constraints=ON;", nullptr, nullptr, nullptr);
+  for (const char* table : {"run", "events", "transactions", "rounds"}) {
+    sqlite3_exec(database, fmt::format("DELETE FROM {}", table).c_str(), nullptr, nullptr, nullptr);
+    const auto rows = tables.value(table, nlohmann::ordered_json::array());
+    for (size_t i = 0; rows.is_array() && i < rows.size() && i < 50; ++i) {
+      if (!rows[i].is_array() || rows[i].empty()) continue;
+      std::string places = "?";
+      for (size_t k = 1; k < rows[i].size(); ++k) places += ",?";
+      sqlite3_stmt* statement = nullptr;
+      const std::string sql = fmt::format("INSERT OR REPLACE INTO {} VALUES({})", table, places);
+      if (sqlite3_prepare_v2(database, sql.c_str(), -1, &statement, nullptr) != SQLITE_OK) continue;
+      for (size_t k = 0; k < rows[i].size(); ++k) bind(statement, static_cast<int>(k) + 1, rows[i][k]);
+      sqlite3_step(statement);
+      sqlite3_finalize(statement);
+    }
+  }
+  sqlite3_close(database);
+}
+
 void read_all(Journal& journal) {
   SCALAI_CHECK(journal.controller_epoch() > 0);
   if (const auto events = journal.events(); events.ok()) (void)control::parse_event_lines(*events);
@@ -110,6 +156,12 @@ void read_all(Journal& journal) {
 
 }  // namespace
 
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return fuzz::mutate_input(data, size, max_size, seed, [](std::string_view input, Random& random) {
+    return fuzz::mutate_json(input, kSeed, random);
+  });
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string path = folder() + "/run.db";
@@ -120,7 +172,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       bytes[(size_t{data[i]} << 8 | data[i + 1]) % bytes.size()] ^= static_cast<char>(data[i + 2]);
   }
   SCALAI_CHECK(write_file(path, bytes).ok());
-  if (data[0] != 'b') change_rows(path, {reinterpret_cast<const char*>(data + 1), size - 1});
+  const auto tables = read_ordered_json({reinterpret_cast<const char*>(data), size});
+  if (tables.ok() && tables->is_object()) {
+    set_rows(path, *tables);
+  } else if (data[0] != 'b') {
+    change_rows(path, {reinterpret_cast<const char*>(data + 1), size - 1});
+  }
   auto journal = Journal::open(path);
   if (journal.ok()) read_all(*journal);
   return 0;

@@ -1,4 +1,4 @@
-// Any bytes as a plan file, as they are and again with the digest made to fit: parsing may refuse them but must not crash,
+// Any bytes or changed plans as a plan file, as they are and again with the digest made to fit: parsing may refuse them but must not crash,
 // hang or accept what overflows where a plan is lowered, or what is not the same when it is written and read.
 
 #include <algorithm>
@@ -11,7 +11,9 @@
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/metrics.h"
 #include "ptc/plan/plan_io.h"
+#include "ptc/plan/planner.h"
 #include "ptc/proto/plan.pb.h"
+#include "tests/fuzz/mutate.h"
 
 namespace {
 
@@ -46,7 +48,52 @@ void try_plan(const std::string& bytes) {
   use(*plan);
 }
 
+// Of several rounds and hops, one with casts, one from storage.
+const std::string& seed_plan(Random& random) {
+  using collection::LogicalTensor;
+  static const std::vector<std::string> seeds = [] {
+    std::vector<std::string> made;
+    const auto side = [](int ranks, int first) {
+      collection::Collection of{.name = "seed", .meshes = {collection::Mesh({{"x", ranks}})}};
+      for (int rank = 0; rank < ranks; ++rank) of.device_of_rank.emplace_back(first + rank);
+      const tensor::Layout rows{{{.axis = "x", .dim = 0, .rule = tensor::SplitRule::kBalanced}}};
+      of.tensors = {{.name = "a.w", .dtype = tensor::DType::kBF16, .shape = tensor::Shape({8, 4}), .layout = rows},
+                    {.name = "b.w", .dtype = tensor::DType::kF32, .shape = tensor::Shape({12, 2, 2}), .layout = rows},
+                    {.name = "b.s", .dtype = tensor::DType::kF32, .shape = tensor::Shape()}};
+      of.tensors.push_back({.name = "a.w:master",
+                            .dtype = tensor::DType::kF32,
+                            .shape = tensor::Shape({8, 4}),
+                            .kind = model::StateKind::kMaster,
+                            .layout = rows});
+      return of;
+    };
+    cluster::Cluster cluster{.hosts = {{.first_device = 0, .gpus = 3}, {.first_device = 3, .gpus = 3}}};
+    collection::Residency lost;
+    lost.lost = {DeviceId(0), DeviceId(1)};
+    lost.storage = true;
+    const auto from = side(2, 0), to = side(3, 2), wide = side(6, 0);
+    for (const plan::PlannerInput& input :
+         {plan::PlannerInput{from, to, cluster, {}, {}}, plan::PlannerInput{wide, to, cluster, {}, {.round_bytes = 16}},
+          plan::PlannerInput{to, wide, cluster, lost, {}},
+          plan::PlannerInput{from, wide, cluster, {}, {.memory_cap = 64}},
+          plan::PlannerInput{wide, from, cluster, {}, {.in_place = false}}}) {
+      const auto plan = plan::make_plan(input);
+      if (plan.ok()) made.push_back(plan::serialize(*plan));
+    }
+    SCALAI_CHECK(made.size() > 2);
+    return made;
+  }();
+  return seeds[static_cast<size_t>(random.below(std::ssize(seeds)))];
+}
+
 }  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return fuzz::mutate_input(data, size, max_size, seed, [](std::string_view plan, Random& random) {
+    proto::Plan message;
+    return fuzz::mutate_bytes(plan, seed_plan(random), message, random);
+  });
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);

@@ -1,6 +1,7 @@
-// Any bytes as an answer of a policy program: reading may refuse them but must not crash or hang, and a decision that it
+// Any bytes or changed answers as an answer of a policy program: reading may refuse them but must not crash or hang, and a decision that it
 // accepts names jobs that are there.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +11,26 @@
 #include "ptc/sched/policies/external/answer.h"
 #include "ptc/sched/policies/external/external_view.h"
 #include "ptc/sched/policies/external/protocol.h"
+#include "tests/fuzz/mutate.h"
+
+namespace {
+
+constexpr std::array<const char*, 5> kSeeds = {
+    R"({"grants":[{"job":"a","type":"v100","gpus":2,"hosts":[{"host":1,"gpus":2}]},{"job":"b","gpus":0}],"wake_at_s":160})",
+    R"({"grants":[{"job":"b","type":"p100","gpus":4},{"job":"a","type":"k80","gpus":2}],"refused":["a"]})",
+    R"({"grants":[{"job":"a","type":"v100","gpus":2},{"job":"b","type":"v100","gpus":4,"beside":"a"}]})",
+    R"({"ask":"rates","of":[{"job":"a","type":"v100","gpus":2},{"job":"b","hosts":[{"host":0,"gpus":1}]}]})",
+    R"({"ask":"change_costs","of":[{"job":"a","gpus":2}]})"};
+constexpr const char* kHello = R"({"scalai_policy":1,"name":"p","delta":true,"past":false,"curves":true})";
+
+}  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return scalai::fuzz::mutate_input(data, size, max_size, seed, [](std::string_view text, scalai::Random& random) {
+    const char* of = random.below(8) == 0 ? kHello : kSeeds.at(static_cast<size_t>(random.below(5)));
+    return scalai::fuzz::mutate_json(text, of, random);
+  });
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace scalai;

@@ -1,7 +1,8 @@
-// Any bytes as what a checkpoint folder holds. The first byte chooses: a safetensors file (whole, with its length), a
+// Any bytes or changed files as what a checkpoint folder holds. The first byte chooses: a safetensors file (whole, with its length), a
 // manifest of either kind, or an index. Readers may refuse but must not crash, and what they accept they write and read
 // back equal.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "ptc/checkpoint/safetensors/safetensors.h"
 #include "ptc/checkpoint/safetensors/testing/memory_source.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "tests/fuzz/mutate.h"
 
 namespace {
 
@@ -54,14 +56,67 @@ void try_manifests(const std::string& text) {
   }
 }
 
+// A header with its length and as many bytes as it needs, where it says so.
+std::string framed(const std::string& header) {
+  std::string bytes(8, '\0');
+  const uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  bytes += header;
+  const auto parsed = parse_safetensors_header(header, std::ssize(bytes) + 48);
+  return bytes + std::string(parsed.ok() || header.size() % 4 != 0 ? 48 : 24, 'x');
+}
+
+constexpr const char* kHeader =
+    R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+    R"("b":{"dtype":"BF16","shape":[12],"data_offsets":[24,48]}})";
+constexpr const char* kIndex =
+    R"({"metadata":{"total_size":48},"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})";
+
+std::string manifest_seed(Random& random) {
+  const std::string sum(32, 'a');
+  if (random.below(2) == 0) {
+    Manifest manifest{.job = "j", .step = 7, .epoch = 2, .collection_digest = sum};
+    manifest.files = {{"rank_000.safetensors", 0, 100, sum, {{"w", "w", tensor::Box({0, 0}, {2, 4}), sum}}},
+                      {"rank_001.safetensors", 1, 100, sum, {{"w", "w", tensor::Box({2, 0}, {4, 4}), sum}}}};
+    manifest.texts = {{"collection.textproto", 20, sum}, {"model.textproto", 9, sum}};
+    return manifest_text(manifest);
+  }
+  ArrangedManifest manifest{.naming = "megatron", .layout = "tp2", .job = "j", .step = 7, .epoch = 2};
+  manifest.hf_prefix = "transformer.";
+  manifest.states = {{"w", tensor::DType::kBF16, {4, 6}, model::StateKind::kParam},
+                     {"step", tensor::DType::kI64, {}, model::StateKind::kScalar}};
+  ArrangedRecord record{.file = {.name = "rank_000.safetensors", .metadata = {}, .tensors = {}},
+                        .bytes = 99,
+                        .checksum = sum,
+                        .tensor_checksums = {sum, sum}};
+  const tensor::Box box({0, 0}, {2, 6});
+  record.file.tensors.push_back(
+      {"w", {}, {}, {{"w", {.box = box, .offset = 0, .strides = {6, 1}}}, {"w", {box, 3, {1, 2}}}}});
+  record.file.tensors.push_back({"step", {}, {}, {{"step", {.box = {}, .offset = 0, .strides = {}}}}});
+  manifest.files = {record};
+  manifest.texts = {{"config.json", 5, sum}};
+  return arranged_manifest_text(manifest);
+}
+
 }  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return fuzz::mutate_input(data, size, max_size, seed, [](std::string_view input, Random& random) {
+    const char kind = !input.empty() && random.below(16) != 0 ? input[0] : "MIS"[random.below(3)];
+    const std::string_view rest = input.substr(std::min<size_t>(1, input.size()));
+    if (kind == 'M') return "M" + fuzz::mutate_json(rest, manifest_seed(random), random);
+    if (kind == 'I') return "I" + fuzz::mutate_json(rest, kIndex, random);
+    return "S" +
+           framed(fuzz::mutate_json(rest.size() < 56 ? "" : rest.substr(8, rest.rfind('}') - 7), kHeader, random));
+  });
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   switch (data[0]) {
     case 'M': try_manifests(text); break;
-    case 'I': (void)parse_weight_map(text); break;
+    case 'I': (void)parse_weight_index(text); break;
     default: try_file(text);
   }
   return 0;

@@ -92,6 +92,7 @@ const std::vector<BannedWord>& words() {
   const std::vector<std::string> printers = {"apps/", "ptc/base/", "tests/"};
   const std::string tree = "read_json() of ptc/base/json.h refuses what is nested too deeply to be walked";
   const std::vector<std::string> json_readers = {"ptc/base/json.cpp", "tests/"};
+  const std::vector<std::string> json_writers = {"ptc/base/json.cpp", "tests/"};
   const std::vector<std::string> event_readers = {"ptc/base/json.cpp", "ptc/proto/json_tree.cpp",
                                                   "ptc/scenario/trace/document_jobs.cpp",
                                                   "ptc/checkpoint/safetensors/safetensors_header.cpp"};
@@ -113,6 +114,8 @@ const std::vector<BannedWord>& words() {
       {"json::parse(", Where::kCode, json_readers, tree, true},
       {"Json::parse(", Where::kCode, json_readers, tree, true},
       {"ordered_json::parse(", Where::kCode, json_readers, tree, true},
+      {".dump(", Where::kCode, json_writers,
+       "json_text() of ptc/base/json.h does not throw at bytes that are not UTF-8", true},
       {"sax_parse(", Where::kCode, event_readers,
        "a reader of events counts levels itself; else read_json() of ptc/base/json.h"},
       {"using namespace std", Where::kCode, {}, "name what is used"},
@@ -149,7 +152,6 @@ const std::vector<Exception>& untested_exceptions() {
        "what hosts of `scalai checkpoint stats` do not look at; tests/stats_command_test runs it"},
       {"apps/checkpoint/live_source.cpp", "runs of `scalai checkpoint stats`; tests/exec_live_views_test runs it"},
       {"apps/checkpoint/spread_checkpoint.cpp", "a checkpoint on several hosts; tests/stats_command_test runs it"},
-      {"apps/checkpoint/stats_json.cpp", "statistics as JSON; tests/stats_command_test runs it"},
       {"apps/checkpoint/stats_parts.cpp", "`scalai checkpoint stats-parts`; tests/stats_command_test runs it"},
       {"apps/checkpoint/stats_spread.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
       {"apps/common/near_hosts.cpp", "hosts and launchers; tests/near_command_test gives good and bad ones"},

@@ -96,6 +96,9 @@ absl::Status check_first(const std::string& name, const HttpHead& head, RemoteVe
     return invalid(fmt::format("{}: the server does not tell the size: asked for bytes 0-0, it sent \"{}\"", name,
                                head.content_range));
   }
+  constexpr int64_t kMostBytes = int64_t{1} << 60;  // numbers of blocks and ends of reads stay numbers
+  if (!empty && range->total > kMostBytes)
+    return invalid(fmt::format("{}: the server tells of {} bytes, which no file has", name, range->total));
   version = {empty ? 0 : range->total, head.etag, head.last_modified};
   return absl::OkStatus();
 }

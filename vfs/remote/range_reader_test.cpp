@@ -187,6 +187,13 @@ TEST_F(RangeReaderTest, WhatCannotPassIsNotTriedAgain) {
   EXPECT_EQ(context_->counts.retries, 0);
 }
 
+// Ends of reads near its end would be no numbers, and reading the last bytes had no end.
+TEST_F(RangeReaderTest, ASizeThatNoFileHasIsRefused) {
+  next_requests(1, {.content_range = "bytes 0-0/9223372036854775807"});
+  expect_error(RangeReader::open(context_, server_.url()).status(), absl::StatusCode::kInvalidArgument,
+               "9223372036854775807 bytes, which no file has");
+}
+
 TEST_F(RangeReaderTest, AServerWithoutRangesIsRefused) {
   next_requests(1, {.ignore_range = true});
   expect_error(RangeReader::open(context_, server_.url()).status(), absl::StatusCode::kInvalidArgument, "200");

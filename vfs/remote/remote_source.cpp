@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct Run {
   std::vector<BlockTable::Claim> claims;
   int64_t last() const { return first + static_cast<int64_t>(claims.size()); }
 };
+
+bool has_version(const RemoteVersion& version) { return !version.etag.empty() || !version.last_modified.empty(); }
 
 class RemoteImpl final : public Remote {
  public:
@@ -59,7 +62,7 @@ class RemoteSource final : public ByteSource {
     Hasher hasher;
     hasher.add(without_user(reader_.url())).add(version.bytes).add(version.etag).add(version.last_modified);
     // Without either nobody can tell whether it is still the same file: what is kept is kept for this source alone.
-    const bool unversioned = version.etag.empty() && version.last_modified.empty();
+    const bool unversioned = !has_version(version);
     if (!unversioned) version_ = Hasher().add(version.etag).add(version.last_modified).hex();
     if (unversioned) hasher.add(remote_->count_unversioned());
     cache_ = unversioned ? nullptr : remote_->cache();
@@ -70,6 +73,7 @@ class RemoteSource final : public ByteSource {
   int64_t size() const override { return reader_.version().bytes; }
   std::string version() const override { return version_; }
   absl::Status read(int64_t offset, std::span<std::byte> dst) const override;
+  absl::Status confirm() const override;
 
  private:
   int64_t block_bytes() const { return remote_->options().block_bytes; }
@@ -83,6 +87,8 @@ class RemoteSource final : public ByteSource {
   int64_t blocks_ahead(int64_t first, int64_t last) const;
   void read_ahead(Run& run, int64_t most) const;
   absl::Status fetch(const Run& run, const Deadline& deadline) const;
+  absl::Status compare_with_first(int64_t first, std::span<const std::byte> bytes) const;
+  absl::StatusOr<int64_t> read_again(int64_t first) const;
 
   const std::shared_ptr<const RemoteImpl> remote_;
   const RangeReader reader_;
@@ -92,6 +98,8 @@ class RemoteSource final : public ByteSource {
   mutable std::mutex mutex_;
   mutable int64_t next_ = 0;   // the block after the last one fetched
   mutable int64_t ahead_ = 0;  // blocks fetched ahead the last time
+  // Of a file without a version: checksums of the blocks' first bytes, by block. Under mutex_.
+  mutable std::map<int64_t, XXH128_hash_t> first_;
 };
 
 absl::Status RemoteSource::read(int64_t offset, std::span<std::byte> dst) const {
@@ -177,7 +185,8 @@ void RemoteSource::read_ahead(Run& run, int64_t most) const {
 absl::Status RemoteSource::fetch(const Run& run, const Deadline& deadline) const {
   const int64_t begin = run.first * block_bytes();
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(run.last() * block_bytes(), size()) - begin));
-  const absl::Status status = reader_.read(begin, bytes, deadline);
+  absl::Status status = reader_.read(begin, bytes, deadline);
+  if (status.ok() && version_.empty()) status = compare_with_first(run.first, bytes);
   for (size_t i = 0; i < run.claims.size(); ++i) {
     if (!status.ok()) {
       remote_->table().complete(run.claims[i], status);
@@ -192,9 +201,59 @@ absl::Status RemoteSource::fetch(const Run& run, const Deadline& deadline) const
   return status;
 }
 
+// Bytes of whole blocks from `first` on: those that were read before must be what they were.
+absl::Status RemoteSource::compare_with_first(int64_t first, std::span<const std::byte> bytes) const {
+  int64_t block = first;
+  for (size_t at = 0; at < bytes.size(); ++block) {
+    const auto part = bytes.subspan(at, static_cast<size_t>(bytes_of(block)));
+    const XXH128_hash_t sum = XXH3_128bits(part.data(), part.size());
+    at += part.size();
+    const std::lock_guard lock(mutex_);
+    const auto [known, fresh] = first_.emplace(block, sum);
+    if (fresh || XXH128_isEqual(known->second, sum) != 0) continue;
+    return invalid(
+        fmt::format("{}: was changed while in use: bytes {} to {} were others before; the server tells no version, "
+                    "neither ETag nor Last-Modified",
+                    name(), block * block_bytes(), block * block_bytes() + std::ssize(part) - 1));
+  }
+  return absl::OkStatus();
+}
+
+// The blocks of one request, from `first` on, that were read before; the first one behind them.
+absl::StatusOr<int64_t> RemoteSource::read_again(int64_t first) const {
+  const int64_t most = std::max(remote_->options().most_request_bytes / block_bytes(), int64_t{1});
+  int64_t last = first;
+  {
+    const std::lock_guard lock(mutex_);
+    while (last - first < most && first_.contains(last)) ++last;
+  }
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(last * block_bytes(), size()) - first * block_bytes()));
+  SCALAI_RETURN_IF_ERROR(reader_.read(first * block_bytes(), bytes));
+  SCALAI_RETURN_IF_ERROR(compare_with_first(first, bytes));
+  return last;
+}
+
+absl::Status RemoteSource::confirm() const {
+  if (!version_.empty() || remote_->options().trust_source) return absl::OkStatus();
+  for (int64_t block = 0;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto next = first_.lower_bound(block);
+      if (next == first_.end()) return absl::OkStatus();
+      block = next->first;
+    }
+    SCALAI_ASSIGN_OR_RETURN(block, read_again(block));
+  }
+}
+
 absl::StatusOr<ByteSourcePtr> RemoteImpl::open(const std::string& url) const {
   if (!is_remote(url)) return invalid(fmt::format("{}: not an http://, https:// or s3:// address", display_name(url)));
   SCALAI_ASSIGN_OR_RETURN(RangeReader reader, RangeReader::open(context_, url));
+  if (options_.require_version && !options_.trust_source && !has_version(reader.version()))
+    return invalid(fmt::format(
+        "{}: the server tells no version, neither ETag nor Last-Modified, so a change would not be noticed; "
+        "--trust-source takes it for unchanged",
+        reader.name()));
   auto self = std::static_pointer_cast<const RemoteImpl>(shared_from_this());
   return std::make_shared<const RemoteSource>(std::move(self), std::move(reader));
 }

@@ -1,5 +1,6 @@
 #include "vfs/remote/remote_source.h"
 
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <xxhash.h>
@@ -14,6 +15,7 @@ namespace scalai::vfs {
 namespace remote_source_test {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using Fault = TestServer::Fault;
 using Request = TestServer::Request;
 
@@ -184,6 +186,65 @@ TEST_F(RemoteSourceTest, WithoutAVersionNothingOutlivesTheSource) {
   EXPECT_TRUE(read(open(dated), 0, kBytes).ok());
   EXPECT_EQ(dated->statistics().unversioned, 0);
   EXPECT_GT(dated->statistics().disk_stored, 0);
+}
+
+// What a server without versions has changed is never among what it has not.
+TEST_F(RemoteSourceTest, WithoutAVersionTheFirstBytesOfABlockCount) {
+  server_.set_file(file_, "");
+  options_.memory_bytes = 2 * kBlock;
+  const ByteSourcePtr source = open(make());
+  EXPECT_TRUE(read(source, 0, kBytes).ok());
+  const std::string old = file_;
+  std::string changed = file_;
+  changed[5 * kBlock + 17] ^= 1;
+  server_.set_file(changed, "");
+  EXPECT_TRUE(read(source, 4 * kBlock, kBlock).ok());  // is as it was, and fetched again
+  const absl::Status status = read(source, 5 * kBlock, 10);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr(server_.url() + ": was changed while in use: bytes 20480 to 24575"));
+  EXPECT_THAT(message_of(status), HasSubstr("neither ETag nor Last-Modified"));
+}
+
+TEST_F(RemoteSourceTest, WithoutAVersionAllThatWasReadIsReadAgain) {
+  server_.set_file(file_, "");
+  const ByteSourcePtr source = open(make());
+  EXPECT_TRUE(read(source, 3 * kBlock, 2 * kBlock).ok());
+  EXPECT_TRUE(read(source, 20 * kBlock, 10).ok());
+  ranges();
+  EXPECT_TRUE(source->confirm().ok());
+  EXPECT_EQ(ranges(), (Ranges{blocks(3, 5), blocks(20, 21)}));
+  // Blocks behind the change were new when they were read first: no read could tell.
+  std::string changed = file_;
+  for (size_t at = 3 * kBlock; at < changed.size(); ++at) changed[at] ^= 1;
+  server_.set_file(changed, "");
+  std::string got(10, ' ');
+  EXPECT_TRUE(source->read(30 * kBlock, std::as_writable_bytes(std::span(got))).ok());
+  const absl::Status status = source->confirm();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("was changed while in use: bytes 12288 to 16383"));
+}
+
+TEST_F(RemoteSourceTest, ASourceThatIsTrustedIsNotReadAgain) {
+  server_.set_file(file_, "");
+  options_.trust_source = options_.require_version = true;
+  const ByteSourcePtr source = open(make());
+  EXPECT_TRUE(read(source, 0, kBytes).ok());
+  ranges();
+  EXPECT_TRUE(source->confirm().ok());
+  EXPECT_EQ(ranges(), Ranges{});
+}
+
+TEST_F(RemoteSourceTest, AVersionMayBeRequired) {
+  options_.require_version = true;
+  const std::shared_ptr<Remote> remote = make();
+  EXPECT_TRUE(remote->open(server_.url()).ok());
+  server_.set_file(file_, "");
+  const absl::Status refused = remote->open(server_.url()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(message_of(refused), HasSubstr("the server tells no version"));
+  EXPECT_THAT(message_of(refused), HasSubstr("--trust-source"));
+  server_.set_last_modified("Mon, 23 Nov 2026 10:00:00 GMT");
+  EXPECT_TRUE(remote->open(server_.url()).ok());
 }
 
 TEST_F(RemoteSourceTest, AStalledServerEndsAReadOfManyRangesOnce) {

@@ -1,7 +1,8 @@
 #pragma once
-// The state of an ExecRuntime and its handlers, spread over three sources:
+// The state of an ExecRuntime and its handlers, spread over four sources:
 //   exec_runtime.cpp         commands, executions
 //   exec_runtime_clock.cpp   time, real training up to it, and what is heard on the way
+//   exec_runtime_copies.cpp  copies, checkpoints, and the checkpoint of a job's last step
 //   exec_runtime_resume.cpp  what an earlier controller did, and going on from there
 
 #include <chrono>
@@ -45,6 +46,7 @@ class ExecRuntime::Impl {
     replaying_ = options_.resume;
     for (size_t i = 0; i < scenario.jobs.size(); ++i)
       jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, crew, options_)});
+    tell_unkept();
   }
 
   // Does what the command says, or takes it as done when an earlier controller has.
@@ -109,6 +111,7 @@ class ExecRuntime::Impl {
     int64_t layout_step = 0;                 // at which it began
     int64_t failed_copy_step = -1;           // of the last copy that could not be made
     double copy_pause_s = 0;                 // before that is reported, if that step is tried again
+    bool told_late = false;                  // that training waits for checkpoints
     std::optional<control::Train> training;  // the Train command that has not come to its end
     bool copies_state = false;               // trainers train elsewhere, and copy their state at the end of each part
     int64_t part_steps = 1;                  // of real training between two times when requests are heard
@@ -119,6 +122,7 @@ class ExecRuntime::Impl {
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
+  const scenario::JobSpec& spec(int index) const { return scenario_.jobs[static_cast<size_t>(index)]; }
   void report(control::EventBody body) { ready_.push_back({agenda_.now_s(), std::move(body)}); }
 
   absl::Status happen(const Agenda::TrainEnd& end);
@@ -151,6 +155,19 @@ class ExecRuntime::Impl {
   absl::Status collect_copies();
   bool any_due() const;
   bool any_under_way() const;  // training, or a change
+  // With late_checkpoints: until those under way are there, where training comes to a step at which one is due.
+  absl::Status wait_for_copies(const Agenda::TrainEnd& end);
+  // The checkpoint of the step at which a job ends. Tries again until it is written, unless the job loses a device.
+  absl::Status keep_last(int job_index);
+  bool keeps_last(int job_index) const;
+  bool has_storage() const;
+  void tell_unkept() const;
+  // Whether the run ends under a job whose state is in no checkpoint.
+  bool is_cut_short(int job_index) const;
+  bool any_cut_short() const;
+  absl::Status keep_cut_short(int job_index);
+  bool is_last(int job_index, int64_t step) const { return spec(job_index).steps > 0 && step >= spec(job_index).steps; }
+  void pause_after_failure(JobState& state);
   absl::Status give_up(const control::Background& background, const absl::Status& why);
   // These hold nothing any more.
   void mark_gone(const std::vector<DeviceId>& devices);
@@ -187,7 +204,7 @@ class ExecRuntime::Impl {
   Verdict compare(const Agenda::Happening& happening, const control::Event& event);
   // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
   absl::StatusOr<std::optional<Agenda::Happening>> await_next();
-  void worker_lost(HostId host, const std::string& reason);
+  void worker_lost(HostId host, const std::string& why);
   bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
   // A device of the plan that has died since: the control loop gives the plan up when it hears of that.
   bool needs_dead(int job_index);
@@ -217,6 +234,7 @@ class ExecRuntime::Impl {
   struct Loss {
     std::vector<DeviceId> devices;
     bool usable = false;  // as DevicesLost::usable
+    std::string cause = {};
   };
   std::vector<Loss> unreported_;     // the control loop has not been told
   std::map<DeviceId, int> emptied_;  // how often trainers left a device without its state

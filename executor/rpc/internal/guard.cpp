@@ -47,6 +47,7 @@ grpc::Status Guard::admit(grpc::ServerContext& context, std::string_view role) {
     return turn_away(context, "a proof that does not count any more",
                      {grpc::StatusCode::UNAVAILABLE, "the challenge is not the controller's, or too old"});
   }
+  if (options_.on_proof) options_.on_proof(context.peer());
   context.AddInitialMetadata(kRunKey, options_.run_id);
   context.AddInitialMetadata(kProofKey, proof_of_controller(options_.token, exchange, options_.run_id));
   return grpc::Status::OK;

@@ -2,6 +2,7 @@
 // The controller's door: gives challenges, lets in who proves that it knows the token, and writes one line a machine about
 // who does not. Thread-safe.
 
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -23,6 +24,7 @@ class Guard {
     std::string run_id;
     std::string challenge_key;
     LogLine log;
+    std::function<void(const std::string& peer)> on_proof;  // gRPC's name of a caller that was let in; may be empty
   };
   explicit Guard(Options options) : options_(std::move(options)), challenges_(options_.challenge_key) {}
 

@@ -102,7 +102,7 @@ class Trainer {
 
  private:
   void say(const json& message) const {
-    const std::string line = message.dump() + "\n";
+    const std::string line = json_text(message) + "\n";
     SCALAI_CHECK(::send(socket_, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()));
   }
   json hear() {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/internal/naming_state.h"
@@ -161,7 +162,7 @@ std::string index_text(std::span<const ArrangedFile> files) {
     }
   }
   nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(names)}};
-  return index.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(index, {.indent = 2, .ascii = true}) + "\n";
 }
 
 std::string rank_file_name(LogicalRank rank) { return fmt::format("rank_{:03}.safetensors", rank.value); }

@@ -125,20 +125,27 @@ struct FoundState {
   // By file: names of tensors that repeat another one (a stored head of a tied model). Their content is read from the
   // other tensor and must equal it.
   std::vector<std::set<std::string>> aliases;
-  std::string prefix;                // common prefix of the names; empty: none or several
-  std::vector<std::string> ignored;  // "FILE: NAME" of each tensor that the naming ignores
+  std::string prefix;  // common prefix of the names; empty: none or several
+  std::vector<std::string>
+      ignored;  // "FILE: NAME" of each tensor that the naming ignores, for it is known to be no trained state
+  std::vector<std::string> optimizer;  // likewise of an optimizer's state whose names do not say the parameter
+  std::set<std::string> dropped;       // names that `drop` has, and nothing here a place for
+  // The key of config.json that counts layers behind the model's last, if those were dropped.
+  std::string dropped_layers_key;
 };
 
 // Whole tensors in any number of files. Errors (InvalidArgument) have all problems, one a line, causes first; at most
 // 50, then the number of the others: missing and unexpected tensors; a repeated name; wrong shapes with the expected
 // shape and a hint (padded vocabulary, transposed, another number of layers); a logical tensor with parts of different
 // dtypes. CHECK: the naming is of a family.
+// drop: names or patterns (name_patterns.h) of tensors that may be left out, if the naming has no place for them.
 enum class WholeStates : uint8_t {
   kParams,
   kOptimizer,  // and under their names with ".master", ".exp_avg", ".exp_avg_sq", ".momentum": of each of these all or nothing
 };
 absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files,
-                                      WholeStates expected = WholeStates::kParams);
+                                      WholeStates expected = WholeStates::kParams,
+                                      std::span<const std::string> drop = {});
 
 // Required states of the collection.
 enum class Expect : uint8_t {
@@ -150,7 +157,8 @@ enum class Expect : uint8_t {
 };
 // Files of ranks; files[i] belongs to rank i. Errors: those of read_whole and of RankArranger.
 absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Collection& collection,
-                                      std::span<const FoundFile> files, Expect expect);
+                                      std::span<const FoundFile> files, Expect expect,
+                                      std::span<const std::string> drop = {});
 // The collection reduced to these states, in their dtypes. States that the collection lacks are ignored.
 collection::Collection with_states(const collection::Collection& collection, std::span<const LogicalState> states);
 

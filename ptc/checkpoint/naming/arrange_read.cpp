@@ -8,9 +8,11 @@
 #include <unordered_map>
 
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/name_patterns.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/naming/internal/found_problems.h"
 #include "ptc/checkpoint/naming/internal/naming_state.h"
 #include "ptc/checkpoint/naming/internal/whole_place.h"
 
@@ -18,37 +20,11 @@ namespace scalai::checkpoint {
 namespace {
 
 using internal::Place;
+using internal::Problems;
+using internal::shown;
 using internal::StoredInstance;
+using internal::Unexpected;
 using tensor::DType;
-
-constexpr size_t kMaxProblems = 50;
-
-// Names come from files: printable, and not too long for a line.
-std::string shown(const std::string& name) { return clipped(name, 120); }
-
-class Problems {
- public:
-  void add(std::string text) {
-    if (++count_ <= kMaxProblems) lines_.push_back(std::move(text));
-  }
-  void headline(std::string text) { headlines_.push_back(std::move(text)); }
-  void hint(std::string text) { hints_.push_back(std::move(text)); }
-
-  absl::Status status() const {
-    if (count_ == 0 && headlines_.empty()) return absl::OkStatus();
-    std::vector<std::string> lines = headlines_;
-    lines.insert(lines.end(), lines_.begin(), lines_.end());
-    if (count_ > kMaxProblems) lines.push_back(fmt::format("… and {} more", count_ - kMaxProblems));
-    lines.insert(lines.end(), hints_.begin(), hints_.end());
-    return invalid(fmt::format("{}", fmt::join(lines, "\n")));
-  }
-
- private:
-  std::vector<std::string> headlines_;
-  std::vector<std::string> lines_;
-  std::vector<std::string> hints_;
-  size_t count_ = 0;
-};
 
 struct Found {
   size_t file = 0;
@@ -103,18 +79,23 @@ class Matcher {
     return result;
   }
 
-  void finish(std::vector<std::string>& ignored, int& most_layers) {
+  // What nothing has asked for: it is known to be no trained state, or is left to the reader, or is dropped; else a problem.
+  void finish(FoundState& state, Unexpected& unexpected) {
     for (const FoundFile& file : files_) {
       for (const FoundTensor& tensor : file.tensors) {
         const Found& found = found_.at(tensor.name);
         if (found.used || found.tensor != &tensor) continue;
-        if (is_ignored(tensor.name) || is_past_layers(tensor.name)) {
-          ignored.push_back(fmt::format("{}: {}", file.name, tensor.name));
-          continue;
+        const bool is_dropped = matches_any(tensor.name, unexpected.drop);
+        if (is_like(&internal::NamingRules::optimizer, tensor.name) && !is_ignored(tensor.name)) {
+          state.optimizer.push_back(fmt::format("{}: {}", file.name, tensor.name));
+        } else if (is_dropped) {
+          state.dropped.insert(tensor.name);
+          if (past_layer(tensor.name) >= 0) state.dropped_layers_key = naming_.rules->past_layers_key;
+        } else if (is_ignored(tensor.name)) {
+          state.ignored.push_back(fmt::format("{}: {}", file.name, tensor.name));
+        } else {
+          add_unexpected(file, tensor, unexpected);
         }
-        most_layers = std::max(most_layers, layer_of(tensor.name) + 1);
-        problems_.add(fmt::format("{}: \"{}\" [{}] is not expected", shown(file.name), shown(tensor.name),
-                                  fmt::join(tensor.shape, ", ")));
       }
     }
   }
@@ -136,25 +117,40 @@ class Matcher {
     return names;
   }
 
-  bool is_ignored(const std::string& name) const {
+  bool is_like(std::vector<internal::NameTemplate> internal::NamingRules::*patterns, const std::string& name) const {
     if (naming_.rules == nullptr) return false;
     for (const std::string& each : stripped(name)) {
       internal::NameValues values;
-      for (const internal::NameTemplate& ignored : naming_.rules->ignored) {
-        if (ignored.matches(each, values)) return true;
+      for (const internal::NameTemplate& pattern : naming_.rules->*patterns) {
+        if (pattern.matches(each, values)) return true;
       }
     }
     return false;
   }
+  bool is_ignored(const std::string& name) const { return is_like(&internal::NamingRules::ignored, name); }
 
-  // Whether the name is of a layer behind the model's, of those that the naming leaves out.
-  bool is_past_layers(const std::string& name) const {
-    if (naming_.rules == nullptr || naming_.rules->past_layers.text().empty()) return false;
+  // The layer, behind the model's last, that the name is of; -1: it is of none.
+  int past_layer(const std::string& name) const {
+    if (naming_.rules == nullptr || naming_.rules->past_layers.text().empty()) return -1;
     for (const std::string& each : stripped(name)) {
       internal::NameValues values;
-      if (naming_.rules->past_layers.matches(each, values) && values.layer >= naming_.values.layers) return true;
+      if (naming_.rules->past_layers.matches(each, values) && values.layer >= naming_.values.layers)
+        return values.layer;
     }
-    return false;
+    return -1;
+  }
+
+  void add_unexpected(const FoundFile& file, const FoundTensor& tensor, Unexpected& unexpected) {
+    const int past = past_layer(tensor.name);
+    const std::string number = fmt::format(".{}.", past);
+    const size_t at = past < 0 ? std::string::npos : tensor.name.find(number);
+    unexpected.patterns.insert(at == std::string::npos ? tensor.name : tensor.name.substr(0, at + number.size()) + "*");
+    ++unexpected.count;
+    if (past < 0) unexpected.most_layers = std::max(unexpected.most_layers, layer_of(tensor.name) + 1);
+    problems_.add(fmt::format(
+        "{}: \"{}\" [{}] is not expected{}", shown(file.name), shown(tensor.name), fmt::join(tensor.shape, ", "),
+        past < 0 ? ""
+                 : fmt::format(": the model has {} layers, and this is of one behind them", naming_.values.layers)));
   }
 
   // The layer that a stored tensor of this name would be of, also beyond those of the model; -1: none.
@@ -265,7 +261,7 @@ class StateReader {
   }
 
   bool empty() const { return dtypes_.empty(); }
-  std::vector<std::string>& ignored() { return result_.ignored; }
+  FoundState& state() { return result_; }
 
  private:
   struct Seen {
@@ -318,7 +314,8 @@ std::vector<LogicalState> whole_states(const model::Model& model, WholeStates ex
 
 }  // namespace
 
-absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files, WholeStates expected) {
+absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files, WholeStates expected,
+                                      std::span<const std::string> drop) {
   const Naming::State& state = naming.state();
   SCALAI_CHECK(state.rules != nullptr, "whole tensors under our own names say nothing of a model");
   std::vector<LogicalState> states = whole_states(state.model, expected);
@@ -347,10 +344,14 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
     if (each.group.empty() || groups.count(each.group) != 0) problems.add(each.text);
   }
   if (reader.empty()) problems.headline(fmt::format("no tensor has a name of naming \"{}\"", naming.name()));
-  int most_layers = layers_found(layers);
-  matcher.finish(reader.ignored(), most_layers);
-  if (most_layers != state.values.layers && !problems.status().ok())
-    problems.hint(fmt::format("hint: the files have {} layers, the sizes say {}", most_layers, state.values.layers));
+  Unexpected unexpected{.drop = drop, .most_layers = layers_found(layers)};
+  matcher.finish(reader.state(), unexpected);
+  if (unexpected.most_layers == state.values.layers) {
+    unexpected.add_hint(problems);
+  } else if (problems.count() > 0) {
+    problems.hint(
+        fmt::format("hint: the files have {} layers, the sizes say {}", unexpected.most_layers, state.values.layers));
+  }
   SCALAI_RETURN_IF_ERROR(problems.status());
   return reader.finish(std::move(states), files);
 }
@@ -376,7 +377,8 @@ void report_missing(const std::vector<MissingTensors::Missing>& missing, const s
 }  // namespace
 
 absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Collection& collection,
-                                      std::span<const FoundFile> files, Expect expect) {
+                                      std::span<const FoundFile> files, Expect expect,
+                                      std::span<const std::string> drop) {
   const Naming::State& state = naming.state();
   if (static_cast<int>(files.size()) != collection.ranks())
     return invalid(
@@ -386,7 +388,7 @@ absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Co
   StateReader reader(state, files, problems);
   MissingTensors missing;
   std::set<std::string> groups;  // of which something was found
-  int most_layers = 0;
+  Unexpected unexpected{.drop = drop};
   for (int rank = 0; rank < collection.ranks(); ++rank) {
     const auto file = static_cast<size_t>(rank);
     const Place place = places.place(LogicalRank(rank));
@@ -405,9 +407,10 @@ absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Co
                                 shown(instance.chunk + instance.tensor.name), text_of(instance.tensor.shape)));
       }
     }
-    matcher.finish(reader.ignored(), most_layers);
+    matcher.finish(reader.state(), unexpected);
   }
   report_missing(std::move(missing).take(), groups, expect, problems);
+  unexpected.add_hint(problems);
   SCALAI_RETURN_IF_ERROR(problems.status());
   std::vector<LogicalState> states;
   for (const collection::LogicalTensor& tensor : collection.tensors)

@@ -71,6 +71,8 @@ absl::StatusOr<SizeValues> values_of(const FamilyRules& rules, const Sizes& size
     if (number < 1 || number > rule.max)
       problems.push_back(
           fmt::format("size \"{}\": {} is not a whole number from 1 to {}", rule.name, number, rule.max));
+    if (!rule.field.empty() && number > most_of(rule.field))
+      problems.push_back(fmt::format("size \"{}\": {} is more than field \"{}\" holds", rule.name, number, rule.field));
     values.numbers.push_back(number);
     if (rule.field == "layers") values.layers = static_cast<int>(std::min<int64_t>(number, kMaxTensors + 1));
     if (rule.field == "experts") values.experts = static_cast<int>(std::min<int64_t>(number, kMaxTensors + 1));

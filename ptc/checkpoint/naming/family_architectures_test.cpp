@@ -239,12 +239,17 @@ void remove(FoundFile& file, std::string_view part) {
   std::erase_if(file.tensors, [&](const FoundTensor& each) { return each.name.find(part) != std::string::npos; });
 }
 
-TEST(FamilyArchitectures, LayersBehindTheLastAreLeftOutAndNamed) {
+TEST(FamilyArchitectures, LayersBehindTheLastAreLeftOutOnlyIfTheyAreNamed) {
   TinyFiles tiny = tiny_files();
   tiny.file.tensors.push_back({"model.layers.2.eh_proj.weight", tensor::DType::kBF16, {8, 16}});
-  const auto found = read_whole(tiny.naming, std::span(&tiny.file, 1));
+  EXPECT_THAT(message_of(read_whole(tiny.naming, std::span(&tiny.file, 1)).status()),
+              HasSubstr("is not expected: the model has 2 layers, and this is of one behind them\nhint: "));
+  const std::vector<std::string> drop = {"model.layers.2.*"};
+  const auto found = read_whole(tiny.naming, std::span(&tiny.file, 1), WholeStates::kParams, drop);
   ASSERT_TRUE(found.ok()) << message_of(found.status());
-  EXPECT_THAT(found->ignored, ElementsAre("model.safetensors: model.layers.2.eh_proj.weight"));
+  EXPECT_THAT(found->dropped, ElementsAre("model.layers.2.eh_proj.weight"));
+  EXPECT_EQ(found->dropped_layers_key, "num_nextn_predict_layers");
+  EXPECT_THAT(found->ignored, ElementsAre());
   tiny.file.tensors.back().name = "model.layers.1.eh_proj.weight";
   EXPECT_THAT(message_of(read_whole(tiny.naming, std::span(&tiny.file, 1)).status()), HasSubstr("is not expected"));
 }

@@ -61,7 +61,7 @@ absl::Status unknown_architecture(const std::string& name, const std::vector<std
 }
 
 std::string shown(const json& value) {
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return json_text(value);
   return fmt::format("{} {}", value.is_array() || value.is_object() ? "an" : "a", value.type_name());
 }
 
@@ -113,6 +113,7 @@ class ConfigSizes {
 
   void read(const internal::LayerSetRule& rule, int64_t layers) {
     std::vector<int>& set = sizes.layer_sets[rule.name];
+    if (layers > kMostLayers) return problem(rule.name, fmt::format("{} layers are more than {}", layers, kMostLayers));
     const auto only = find(rule.only);
     if (only != root_.end()) {
       const std::vector<bool> named = layers_of(only.key(), *only, layers);
@@ -185,7 +186,9 @@ class ConfigSizes {
     return named;
   }
 
-  static std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+  static std::string text_of(const json& value) {
+    return value.is_string() ? value.get<std::string>() : json_text(value);
+  }
 
   // What a size is when no key gives it; nullptr: it has to be given.
   const internal::Expression* usual_of(const internal::SizeRule& rule) const {

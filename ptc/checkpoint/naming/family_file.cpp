@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "ptc/base/status.h"
@@ -211,6 +212,28 @@ bool counts(const FamilyBuilder& builder, const std::string& field) {
   return std::any_of(sizes.begin(), sizes.end(), [&](const SizeRule& size) { return size.field == field; });
 }
 
+// Sizes that a model divides by each other come together.
+void check_fields(FamilyBuilder& builder) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTogether = {
+      {{"heads", "layers"},
+       {"heads", "hidden"},
+       {"heads", "kv_heads"},
+       {"kv_heads", "heads"},
+       {"experts", "experts_per_token"},
+       {"experts_per_token", "experts"}}};
+  std::set<std::string> fields;
+  for (int i = 0; i < builder.message.sizes_size(); ++i) {
+    const std::string path = fmt::format("sizes[{}].field", i), &field = builder.message.sizes(i).field();
+    if (!field.empty() && !fields.insert(field).second)
+      builder.source.error(path, fmt::format("two sizes have the field \"{}\"", field));
+    for (const auto& [one, other] : kTogether) {
+      if (field == one && !counts(builder, std::string(other)))
+        builder.source.error(path, fmt::format("no size has the field \"{}\", which comes with \"{}\"", other, one),
+                             fmt::format("give one the field \"{}\"", other));
+    }
+  }
+}
+
 int home_of(proto::TensorRule::Home home) {
   switch (home) {
     case proto::TensorRule::LAST: return model::Param::kLast;
@@ -296,6 +319,7 @@ absl::StatusOr<Family> Family::parse(const std::string& text, const std::string&
   if (!source.broken("")) {
     internal::build_head(builder);
     internal::build_sizes(builder);
+    internal::check_fields(builder);
     internal::build_tensors(builder);
     internal::build_namings(builder);
   }

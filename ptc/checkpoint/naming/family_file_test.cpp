@@ -75,6 +75,40 @@ tensors { name: "x.{layer}" shape: ["1", "1", "1", "1", "1", "1"] }
     EXPECT_THAT(text, HasSubstr(expected));
 }
 
+TEST(FamilyFile, SizesThatAreDividedByEachOtherComeTogether) {
+  const auto with = [](const std::string& fields) {
+    return family_problem(replaced("sizes { name: \"width\" keys: \"w\" }", fields));
+  };
+  const std::string all =
+      "sizes { name: \"width\" keys: \"w\" field: \"hidden\" }\n"
+      "sizes { name: \"heads\" keys: \"h\" field: \"heads\" }\n";
+  EXPECT_THAT(with(all),
+              HasSubstr("f.textproto:6:40: error: no size has the field \"kv_heads\", which comes with \"heads\""));
+  EXPECT_EQ(with(all + "sizes { name: \"groups\" keys: \"g\" field: \"kv_heads\" }"), "");
+  EXPECT_THAT(with("sizes { name: \"width\" keys: \"w\" field: \"experts\" }"),
+              HasSubstr("no size has the field \"experts_per_token\""));
+  EXPECT_THAT(with("sizes { name: \"width\" keys: \"w\" field: \"layers\" }"),
+              HasSubstr("two sizes have the field \"layers\""));
+}
+
+// 2^32 heads would be none.
+TEST(FamilyFile, ASizeIsNotMoreThanItsFieldHolds) {
+  const std::string text =
+      replaced("sizes { name: \"width\" keys: \"w\" }",
+               "sizes { name: \"width\" keys: \"w\" max: 1099511627776 field: \"sequence\" }\n"
+               "sizes { name: \"hidden\" keys: \"d\" field: \"hidden\" }\n"
+               "sizes { name: \"heads\" keys: \"h\" max: 1099511627776 field: \"heads\" }\n"
+               "sizes { name: \"kv_heads\" otherwise: \"heads\" max: 1099511627776 field: \"kv_heads\" }");
+  const auto family = Family::parse(text, "f.textproto");
+  ASSERT_TRUE(family.ok()) << message_of(family.status());
+  const auto model = family->build_model(
+      {.numbers =
+           {{"layers", 2}, {"width", 8}, {"hidden", 8}, {"heads", int64_t{1} << 32}, {"kv_heads", int64_t{1} << 32}},
+       .switches = {{"biased", true}}},
+      "m");
+  EXPECT_THAT(message_of(model.status()), HasSubstr("size \"heads\": 4294967296 is more than field \"heads\" holds"));
+}
+
 TEST(FamilyFile, NeedsTensors) {
   EXPECT_THAT(family_problem("schema_version: 1 name: \"x\""), HasSubstr("\"tensors\" is missing"));
   EXPECT_THAT(family_problem(""), HasSubstr("the file is empty"));

@@ -145,10 +145,15 @@ void build_prefixes(FamilyBuilder& builder, const proto::NamingDescription& mess
       builder.source.error(path + ".chunk_prefix", "the prefix has {chunk} and no other hole");
     if (prefix) naming.chunk_prefix = *prefix;
   }
-  for (int i = 0; i < message.ignored_size(); ++i) {
-    auto name = build_template(builder, fmt::format("{}.ignored[{}]", path, i), message.ignored(i), /*pattern=*/true);
-    if (name) naming.ignored.push_back(std::move(*name));
-  }
+  const auto build_patterns = [&](const char* field, const auto& texts, std::vector<NameTemplate>& names) {
+    for (int i = 0; i < texts.size(); ++i) {
+      auto name = build_template(builder, fmt::format("{}.{}[{}]", path, field, i), texts[i], /*pattern=*/true);
+      if (name) names.push_back(std::move(*name));
+    }
+  };
+  build_patterns("ignored", message.ignored(), naming.ignored);
+  build_patterns("optimizer", message.optimizer(), naming.optimizer);
+  naming.past_layers_key = message.past_layers_key();
   if (!message.past_layers().empty()) {
     const auto name = build_template(builder, path + ".past_layers", message.past_layers(), /*pattern=*/true);
     if (name && !name->has(Hole::kLayer)) builder.source.error(path + ".past_layers", "the name has no {layer}");

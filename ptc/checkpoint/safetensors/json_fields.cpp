@@ -61,6 +61,20 @@ std::string Fields::path(const json& object) {
 
 TextRecord Fields::text_record(const json& object) { return {path(object), number(object, "bytes"), checksum(object)}; }
 
+std::vector<Damage> Fields::damage(const json& object) {
+  std::vector<Damage> all;
+  if (!object.contains("damage")) return all;
+  for (const json& entry : list(object, "damage")) {
+    Damage one{.what = text(entry, "what"), .states = {}};
+    for (const json& state : list(entry, "states")) {
+      if (!state.is_string()) refuse("states", "is not a list of names");
+      one.states.push_back(state.is_string() ? state.get<std::string>() : "");
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 void Fields::refuse(const char* name, const char* what) {
   if (problem.empty()) problem = fmt::format("\"{}\" {}", name, what);
 }

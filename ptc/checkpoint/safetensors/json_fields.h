@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "ptc/checkpoint/safetensors/manifest.h"
 
@@ -31,6 +32,8 @@ class Fields {
   // The field "name": a path below the folder (is_inside).
   std::string path(const json& object);
   TextRecord text_record(const json& object);
+  // The list "damage"; empty if the field is missing.
+  std::vector<Damage> damage(const json& object);
   // Records a problem unless there is one.
   void refuse(const char* name, const char* what);
 };

@@ -31,6 +31,8 @@ ordered_json file_json(const FileRecord& file) {
   return value;
 }
 
+ordered_json damage_json(const Damage& damage) { return {{"what", damage.what}, {"states", damage.states}}; }
+
 ordered_json manifest_json(const Manifest& manifest) {
   ordered_json value;
   value["schema_version"] = kManifestVersion;
@@ -43,6 +45,7 @@ ordered_json manifest_json(const Manifest& manifest) {
   for (const TextRecord& text : manifest.texts) {  // absent when there is none: as it always was
     value["texts"].push_back({{"name", text.name}, {"bytes", text.bytes}, {"xxh3_128", text.checksum}});
   }
+  for (const Damage& damage : manifest.damage) value["damage"].push_back(damage_json(damage));
   return value;
 }
 
@@ -69,13 +72,13 @@ FileRecord read_file_record(Fields& fields, const json& value) {
 
 }  // namespace
 
-std::string manifest_text(const Manifest& manifest) {
-  return manifest_json(manifest).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-}
+std::string manifest_text(const Manifest& manifest) { return json_text(manifest_json(manifest), {.indent = 1}) + "\n"; }
+
+std::string damage_line(const Damage& damage) { return json_text(damage_json(damage)); }
 
 std::string manifest_part(const Manifest& manifest) {
   SCALAI_CHECK(manifest.files.size() == 1);
-  return manifest_json(manifest).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(manifest_json(manifest));
 }
 
 absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
@@ -95,6 +98,7 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
   if (document.contains("texts")) {
     for (const json& entry : fields.list(document, "texts")) manifest.texts.push_back(fields.text_record(entry));
   }
+  manifest.damage = fields.damage(document);
   if (!fields.problem.empty()) return invalid(fields.problem);
   return manifest;
 }

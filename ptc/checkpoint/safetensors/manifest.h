@@ -43,6 +43,13 @@ struct TextRecord {
   friend bool operator==(const TextRecord&, const TextRecord&) = default;
 };
 
+// State that was copied from a damaged file, as its owner wanted.
+struct Damage {
+  std::string what;                 // file, tensor and box of the source, and what is wrong
+  std::vector<std::string> states;  // that were read from there; none: nobody knows
+  friend bool operator==(const Damage&, const Damage&) = default;
+};
+
 struct Manifest {
   std::string job;
   int64_t step = 0;
@@ -50,6 +57,7 @@ struct Manifest {
   std::string collection_digest;
   std::vector<FileRecord> files;  // by rank
   std::vector<TextRecord> texts;  // by name
+  std::vector<Damage> damage = {};
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
@@ -60,6 +68,9 @@ std::string manifest_part(const Manifest& manifest);
 // Parses both. Errors (InvalidArgument) do not name the file: another schema version (the message has both), fields
 // that are missing or of another type, malformed checksums.
 absl::StatusOr<Manifest> parse_manifest(const std::string& text);
+
+// A line of the list "damage" of manifest.json.
+std::string damage_line(const Damage& damage);
 
 // The boxes that each rank writes: the pieces of which it is the first holder, by tensor, then box. Replicas are
 // written once.

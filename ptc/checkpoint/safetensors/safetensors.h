@@ -79,26 +79,17 @@ class SafetensorsFile {
   const StoredTensor* find(const std::string& name) const;
 
   // Reads bytes [offset, offset + dst.size()) of a tensor. CHECK: they lie inside it. InvalidArgument: the file was
-  // truncated or changed since it was opened (size or time). Aborted: the read failed. Errors name file and tensor; the
+  // truncated or changed since it was opened (open_file_source). Aborted: the read failed. Errors name file and tensor; the
   // content of dst is then undefined.
   absl::Status read(const StoredTensor& tensor, int64_t offset, std::span<std::byte> dst) const;
   // Raw bytes [0, data_begin), for a checksum of the whole file.
   absl::StatusOr<std::string> raw_header() const;
 
  private:
-  struct Version {
-    int64_t bytes = 0;
-    int64_t modified_s = 0;
-    int64_t modified_ns = 0;
-    friend bool operator==(const Version&, const Version&) = default;
-  };
   SafetensorsFile() = default;
-  static absl::StatusOr<Version> version_of(int fd, const std::string& path);
-  absl::Status read_at(int64_t offset, std::span<std::byte> dst) const;
 
   std::string path_;
-  FileDescriptor fd_;
-  Version version_;
+  ByteSourcePtr source_;
   SafetensorsHeader header_;
   std::unordered_map<std::string, size_t> index_;
 };

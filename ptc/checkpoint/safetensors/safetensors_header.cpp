@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
@@ -190,9 +191,7 @@ int place_in_format(tensor::DType dtype) {
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), dtype) - kOrder.begin());
 }
 
-std::string json_text(const std::string& text) {
-  return json(text).dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-}
+std::string in_json(const std::string& text) { return json_text(json(text)); }
 
 bool is_utf8(const std::string& text) {
   std::string in_quotes = "\"";
@@ -208,13 +207,13 @@ std::string header_json(const SafetensorsHeader& header) {
   if (!header.metadata.empty()) {
     std::string fields;
     for (const auto& entry : header.metadata) {
-      fields += fmt::format("{}{}:{}", fields.empty() ? "" : ",", json_text(entry.first), json_text(entry.second));
+      fields += fmt::format("{}{}:{}", fields.empty() ? "" : ",", in_json(entry.first), in_json(entry.second));
     }
     text += fmt::format("\"{}\":{{{}}}", kMetadata, fields);
   }
   for (const StoredTensor& stored : header.tensors) {
     text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() > 1 ? "," : "",
-                        json_text(stored.name), tensor::name_of(stored.dtype), fmt::join(stored.shape, ","),
+                        in_json(stored.name), tensor::name_of(stored.dtype), fmt::join(stored.shape, ","),
                         stored.offset, stored.offset + stored.bytes);
   }
   text += "}";

@@ -63,10 +63,10 @@ TEST_F(SafetensorsTest, ReadsBackWhatItWrote) {
 }
 
 TEST_F(SafetensorsTest, RefusesFilesThatAreNone) {
-  EXPECT_EQ(refusal(path("absent")), path("absent") + ": cannot open: No such file or directory");
-  EXPECT_EQ(refusal(folder_), folder_ + ": not a file");
+  EXPECT_EQ(refusal(path("absent")), path("absent") + ": No such file or directory");
+  EXPECT_EQ(refusal(folder_), folder_ + ": is not a regular file");
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(refusal(path("pipe")), path("pipe") + ": not a file");
+  EXPECT_EQ(refusal(path("pipe")), path("pipe") + ": is not a regular file");
   ASSERT_TRUE(write_file(path("f"), "1234567").ok());
   EXPECT_EQ(refusal(path("f")), path("f") + ": not a safetensors file: it has only 7 bytes");
   ASSERT_TRUE(write_file(path("f"), std::string(8, '\0')).ok());
@@ -91,10 +91,10 @@ TEST_F(SafetensorsTest, ACutFileIsAnErrorThatNamesFileAndTensor) {
   const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::open(path("f"));
   ASSERT_TRUE(file.ok());
   ASSERT_EQ(::truncate(path("f").c_str(), file->header().file_bytes - 2), 0);
-  EXPECT_THAT(text_of(*file, "b", 0, 3), HasSubstr(path("f") + ": tensor \"b\": ends at byte"));
+  EXPECT_THAT(text_of(*file, "b", 0, 3), AllOf(HasSubstr(path("f") + ": was cut to"), HasSubstr("tensor \"b\"")));
   // Its own bytes are still there, but nobody knows what else happened.
-  EXPECT_THAT(text_of(*file, "a", 0, 8), HasSubstr("tensor \"a\": changed since it was opened"));
-  EXPECT_THAT(message_of(file->raw_header().status()), HasSubstr(path("f") + ": changed"));
+  EXPECT_THAT(text_of(*file, "a", 0, 8), AllOf(HasSubstr(": was cut to"), HasSubstr("tensor \"a\"")));
+  EXPECT_THAT(message_of(file->raw_header().status()), HasSubstr(path("f") + ": was cut to"));
 }
 
 TEST_F(SafetensorsTest, AChangedFileIsAnError) {
@@ -104,7 +104,7 @@ TEST_F(SafetensorsTest, AChangedFileIsAnError) {
   damage(path("f"), file->find("a")->offset);
   const timespec times[2] = {{0, UTIME_NOW}, {1, 0}};  // a clock tick may be longer than this test
   ASSERT_EQ(::utimensat(AT_FDCWD, path("f").c_str(), times, 0), 0);
-  EXPECT_THAT(text_of(*file, "b", 0, 3), HasSubstr("tensor \"b\": changed since it was opened"));
+  EXPECT_THAT(text_of(*file, "b", 0, 3), AllOf(HasSubstr(": was changed while in use"), HasSubstr("tensor \"b\"")));
 }
 
 TEST_F(SafetensorsTest, AFailedWriteLeavesNoFile) {

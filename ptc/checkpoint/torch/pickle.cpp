@@ -34,6 +34,8 @@ const PickleValue* PickleValue::attribute(std::string_view name) const {
 namespace {
 
 constexpr size_t kMostValues = size_t{1} << 24;
+// A value of one byte can take a hundred; what torch writes takes about ten times its size.
+constexpr size_t kLeastBudget = size_t{64} << 20, kBudgetTimes = 32;
 
 }  // namespace
 
@@ -89,17 +91,38 @@ class PickleReader {
   // --- values ---
 
   PickleValue* make(Kind kind) {
-    pickle_.values_.push_back(std::make_unique<PickleValue>());
-    pickle_.values_.back()->kind = kind;
-    return pickle_.values_.back().get();
+    charge(sizeof(PickleValue));
+    PickleValue& value = pickle_.values_.emplace_back();
+    value.kind = kind;
+    return &value;
+  }
+  void charge(size_t bytes) {
+    taken_ += bytes;
+    if (taken_ > kLeastBudget + kBudgetTimes * bytes_.size()) fail("has values that take too much memory");
+  }
+  // A value that never changes and that a byte or two can ask for: there is one of it.
+  void push_shared(Kind kind, int64_t number = 0) {
+    PickleValue*& one = shared_[number << 8 | static_cast<int64_t>(kind)];
+    if (one == nullptr) {
+      one = make(kind);
+      one->number = number;
+    }
+    push(one);
   }
   void push(PickleValue* value) { stack_.push_back(value); }
   PickleValue* push_new(Kind kind) {
     push(make(kind));
     return stack_.back();
   }
-  void push_text(Kind kind, std::string_view text) { push_new(kind)->text = text; }
-  void push_int(int64_t value) { push_new(Kind::kInt)->number = value; }
+  void push_text(Kind kind, std::string_view text) {
+    charge(text.size());
+    push_new(kind)->text = text;
+  }
+  void push_int(int64_t value) {
+    constexpr int64_t kSmall = 1 << 16;
+    if (value >= 0 && value < kSmall) return push_shared(Kind::kInt, value);
+    push_new(Kind::kInt)->number = value;
+  }
 
   // Above the last mark.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
@@ -128,7 +151,11 @@ class PickleReader {
     return values;
   }
 
-  void push_tuple(std::vector<PickleValue*> items) { push_new(Kind::kTuple)->items = std::move(items); }
+  void push_items(Kind kind, std::vector<PickleValue*> items) {
+    charge(items.size() * sizeof(PickleValue*));
+    push_new(kind)->items = std::move(items);
+  }
+  void push_tuple(std::vector<PickleValue*> items) { push_items(Kind::kTuple, std::move(items)); }
   void pop_tuple(size_t size) {
     std::vector<PickleValue*> items(size);
     for (size_t i = size; i-- > 0;) items[i] = pop();
@@ -140,12 +167,14 @@ class PickleReader {
   }
   void set_items(PickleValue* into, const std::vector<PickleValue*>& values) {
     if (values.size() % 2 != 0 || (into->kind != Kind::kDict && into->kind != Kind::kCall)) return fail("is damaged");
+    charge(values.size() * sizeof(PickleValue*));
     for (size_t i = 0; i < values.size(); i += 2) into->pairs.emplace_back(values[i], values[i + 1]);
   }
   void append(PickleValue* into, const std::vector<PickleValue*>& values) {
     // What is appended to an object (a deque) is no argument of its call; nothing of that kind is looked at.
     if (into->kind == Kind::kCall) return;
     if (into->kind != Kind::kList && into->kind != Kind::kSet) return fail("is damaged");
+    charge(values.size() * sizeof(PickleValue*));
     into->items.insert(into->items.end(), values.begin(), values.end());
   }
   void call(PickleValue* callee, std::vector<PickleValue*> arguments) {
@@ -187,7 +216,7 @@ class PickleReader {
   }
   void push_decimal(std::string_view text) {
     if (text == "00" || text == "01") {
-      push_new(Kind::kBool)->number = text == "01";
+      push_shared(Kind::kBool, text == "01" ? 1 : 0);
       return;
     }
     if (text.ends_with('L')) text.remove_suffix(1);
@@ -204,10 +233,23 @@ class PickleReader {
     push_new(Kind::kFloat)->real = value;
   }
 
-  void put(uint64_t index, PickleValue* value) { memo_[index] = value; }
+  // Python numbers them without gaps; a pickle may do otherwise.
+  void put(uint64_t index, PickleValue* value) {
+    constexpr size_t kSparse = 64;  // bytes of a row of the map
+    charge(index == memo_.size() ? sizeof(PickleValue*) : kSparse);
+    if (index == memo_.size()) {
+      memo_.push_back(value);
+      sparse_memo_.erase(index);
+    } else if (index < memo_.size()) {
+      memo_[index] = value;
+    } else {
+      sparse_memo_[index] = value;
+    }
+  }
   void get(uint64_t index) {
-    const auto found = memo_.find(index);
-    if (found == memo_.end()) return fail("remembers a value that is not there");
+    if (index < memo_.size()) return push(memo_[index]);
+    const auto found = sparse_memo_.find(index);
+    if (found == sparse_memo_.end()) return fail("remembers a value that is not there");
     push(found->second);
   }
   uint64_t decimal_index() {
@@ -224,12 +266,14 @@ class PickleReader {
   bool object(char opcode);
   bool memory(char opcode);
 
-  size_t copied_ = 0;
+  size_t copied_ = 0, taken_ = 0;
+  std::unordered_map<int64_t, PickleValue*> shared_;
   std::string_view bytes_;
   size_t at_ = 0, begin_ = 0;
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
-  std::unordered_map<uint64_t, PickleValue*> memo_;
+  std::vector<PickleValue*> memo_;
+  std::unordered_map<uint64_t, PickleValue*> sparse_memo_;
   bool done_ = false;
   std::string problem_;
   Pickle pickle_;
@@ -237,9 +281,9 @@ class PickleReader {
 
 bool PickleReader::constant(char opcode) {
   switch (opcode) {
-    case 'N': push_new(Kind::kNone); return true;
-    case '\x88': push_new(Kind::kBool)->number = 1; return true;
-    case '\x89': push_new(Kind::kBool); return true;
+    case 'N': push_shared(Kind::kNone); return true;
+    case '\x88': push_shared(Kind::kBool, 1); return true;
+    case '\x89': push_shared(Kind::kBool); return true;
     case 'K': push_int(static_cast<int64_t>(number(1))); return true;
     case 'M': push_int(static_cast<int64_t>(number(2))); return true;
     case 'J': push_int(static_cast<int32_t>(static_cast<uint32_t>(number(4)))); return true;
@@ -279,14 +323,10 @@ bool PickleReader::container(char opcode) {
     case '(': marks_.push_back(stack_.size()); return true;
     case ']': push_new(Kind::kList); return true;
     case '}': push_new(Kind::kDict); return true;
-    case ')': push_new(Kind::kTuple); return true;
+    case ')': push_shared(Kind::kTuple); return true;
     case '\x8f': push_new(Kind::kSet); return true;
     case 't': push_tuple(pop_to_mark()); return true;
-    case 'l': {
-      std::vector<PickleValue*> items = pop_to_mark();
-      push_new(Kind::kList)->items = std::move(items);
-      return true;
-    }
+    case 'l': push_items(Kind::kList, pop_to_mark()); return true;
     case 'd': push_dict(pop_to_mark()); return true;
     case '\x85': pop_tuple(1); return true;
     case '\x86': pop_tuple(2); return true;
@@ -302,11 +342,7 @@ bool PickleReader::container(char opcode) {
       append(top(), items);
       return true;
     }
-    case '\x91': {
-      std::vector<PickleValue*> items = pop_to_mark();
-      push_new(Kind::kSet)->items = std::move(items);
-      return true;
-    }
+    case '\x91': push_items(Kind::kSet, pop_to_mark()); return true;
     case 's': {
       PickleValue* const value = pop();
       PickleValue* const key = pop();
@@ -367,7 +403,7 @@ bool PickleReader::object(char opcode) {
     case 'b': build(); return true;
     case 'Q': {
       PickleValue* const id = pop();
-      push_new(Kind::kPersistent)->items = {id};
+      push_items(Kind::kPersistent, {id});
       return true;
     }
     default: return false;
@@ -379,7 +415,7 @@ bool PickleReader::memory(char opcode) {
     case 'q': put(number(1), top()); return true;
     case 'r': put(number(4), top()); return true;
     case 'p': put(decimal_index(), top()); return true;
-    case '\x94': put(memo_.size(), top()); return true;
+    case '\x94': put(memo_.size() + sparse_memo_.size(), top()); return true;
     case 'h': get(number(1)); return true;
     case 'j': get(number(4)); return true;
     case 'g': get(decimal_index()); return true;

@@ -5,7 +5,7 @@
 // (https://docs.python.org/3/library/pickletools.html). Values; any thread may call.
 
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +15,8 @@
 
 namespace scalai::checkpoint {
 
-// Pointers are to values of the same Pickle. Several places may share one, and a list may contain itself: limit the depth.
+// Pointers are to values of the same Pickle. Several places may share one, as equal small numbers do, and a list may contain
+// itself: limit the depth.
 struct PickleValue {
   enum class Kind : uint8_t {
     kNone,
@@ -52,14 +53,21 @@ struct PickleValue {
 class Pickle {
  public:
   // Errors (InvalidArgument) name the byte: an unknown opcode; a pickle that is cut off, or takes what is not there; more
-  // than 2^24 values; a whole number beyond 64 bits.
+  // than 2^24 values, or values that take more than 64 MiB and 32 times the pickle; a whole number beyond 64 bits.
   static absl::StatusOr<Pickle> read(std::string_view bytes);
 
-  const PickleValue& root() const { return *root_; }  // lives as long as the pickle
+  const PickleValue& root() const { return *root_; }  // lives as long as the pickle, wherever that is moved
+
+  // A copy's root would be the original's, and a vector of pickles copies what it can.
+  Pickle() = default;
+  Pickle(const Pickle&) = delete;
+  Pickle& operator=(const Pickle&) = delete;
+  Pickle(Pickle&&) = default;
+  Pickle& operator=(Pickle&&) = default;
 
  private:
   friend class PickleReader;
-  std::vector<std::unique_ptr<PickleValue>> values_;
+  std::deque<PickleValue> values_;  // which stay where they are
   const PickleValue* root_ = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
@@ -12,6 +13,8 @@ namespace scalai::checkpoint {
 namespace pickle_test {
 
 using Kind = PickleValue::Kind;
+using std::string_view_literals::operator""sv;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 Pickle read(const std::string& bytes) {
@@ -22,8 +25,6 @@ Pickle read(const std::string& bytes) {
 std::string problem_of(const std::string& bytes) { return message_of(Pickle::read(bytes).status()); }
 std::string raw(std::string_view bytes) { return std::string(bytes); }
 
-using std::string_view_literals::operator""sv;
-
 // 100,000 calls with the same 100,000 arguments.
 TEST(Pickles, TheSameValuesAreNotTakenTooOften) {
   std::string bytes = "\x80\x02(";
@@ -33,6 +34,39 @@ TEST(Pickles, TheSameValuesAreNotTakenTooOften) {
   bytes += "t.";
   const absl::StatusOr<Pickle> read = Pickle::read(bytes);
   EXPECT_THAT(message_of(read.status()), testing::HasSubstr("takes the same values too often"));
+}
+
+// A byte of a pickle can ask for a value of a hundred bytes and more.
+TEST(Pickles, ValuesTakeMemoryInProportion) {
+  constexpr size_t kBytes = 1 << 20;
+  const auto repeated = [](std::string_view part, std::string_view end) {
+    std::string bytes = "\x80\x02(";
+    while (bytes.size() < kBytes) bytes += part;
+    return bytes + std::string(end);
+  };
+  const auto resident = [] {
+    struct mallinfo2 info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  for (const std::string_view part : {"N"sv, "\x88"sv, "K\x07"sv, ")"sv, "N0"sv}) {  // these are there once
+    const size_t before = resident();
+    const absl::StatusOr<Pickle> read = Pickle::read(repeated(part, "t."));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_LT(resident() - before, kBytes * 10) << part;
+  }
+  for (const std::string_view part : {"]"sv, "}"sv, "N\x85"sv, "J\x00\x00\x00\x80"sv, "\x8c\x01x"sv, "]q\x01"sv})
+    EXPECT_THAT(problem_of(repeated(part, "t.")), AnyOf("", HasSubstr("has values that take too much memory"))) << part;
+  EXPECT_THAT(problem_of(repeated("]", "t.")), HasSubstr("has values that take too much memory"));
+}
+
+// Equal small numbers are one value; a memo with gaps is read as one without.
+TEST(Pickles, SharedValuesAndAMemoWithGaps) {
+  const Pickle pickle = read(raw("\x80\x02(K\x05q\x07K\x05h\x07I5\n]q\x00h\x00t."sv));
+  const std::vector<PickleValue*>& items = pickle.root().items;
+  ASSERT_EQ(items.size(), 6U);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(items[i]->number, 5);
+  EXPECT_EQ(items[4]->kind, Kind::kList);
+  EXPECT_EQ(items[4], items[5]);
 }
 
 TEST(Pickles, ReadsWhatPythonWrites) {

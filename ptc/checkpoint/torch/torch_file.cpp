@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/torch/internal/torch_values.h"
 #include "ptc/checkpoint/torch/pickle.h"
 #include "ptc/checkpoint/torch/zip.h"
@@ -51,6 +53,16 @@ class TensorFinder {
       case Kind::kCall: return visit_call(value, path, depth);
       default: return;
     }
+  }
+
+  // By offset.
+  std::vector<SummedStorage> sums() const {
+    std::vector<SummedStorage> sums;
+    for (const ZipEntry* const entry : storages_) {
+      if (entry->crc != 0) sums.push_back({entry->offset, entry->bytes, fmt::format("{:08x}", entry->crc)});
+    }
+    std::sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    return sums;
   }
 
   absl::StatusOr<std::vector<StoredTensor>> take() && {
@@ -155,12 +167,14 @@ class TensorFinder {
     const int64_t size = tensor::size_of(dtype), held = entry->second->bytes / size;
     if (first < 0 || first > held - elements) return problem(path, "is beyond its storage");
     tensors_.push_back({path, dtype, shape, entry->second->offset + first * size, elements * size});
+    storages_.insert(entry->second);
   }
 
   const ByteSource& source_;
   std::string folder_;
   std::map<std::string, const ZipEntry*> entries_;
   std::vector<StoredTensor> tensors_;
+  std::set<const ZipEntry*> storages_;  // that tensors lie in
   std::vector<std::string> problems_;
   size_t more_ = 0;
   int64_t visits_ = 0;
@@ -170,6 +184,9 @@ absl::StatusOr<std::string> read_entry(const ByteSource& source, const ZipEntry&
   if (entry.bytes > kMostPickleBytes) return invalid(fmt::format("{}: its pickle is too large", source.name()));
   std::string text(static_cast<size_t>(entry.bytes), '\0');
   SCALAI_RETURN_IF_ERROR(source.read(entry.offset, std::as_writable_bytes(std::span(text))));
+  if (entry.crc != 0 && Checksum(ChecksumKind::kCrc32).add(bytes_of(text)).hex() != fmt::format("{:08x}", entry.crc))
+    return invalid(fmt::format("{}: \"{}\": the bytes do not have the checksum of the archive: the file is damaged",
+                               source.name(), clipped(entry.name, 80)));
   return text;
 }
 
@@ -177,6 +194,14 @@ absl::StatusOr<std::string> read_entry(const ByteSource& source, const ZipEntry&
 
 bool has_torch_ending(std::string_view name) {
   return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
+}
+
+absl::Status check_torch_file(const ByteSource& source) {
+  SCALAI_ASSIGN_OR_RETURN(const bool zip, is_zip(source));
+  if (!zip) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ZipEntry> entries, zip_entries(source));
+  for (const ZipEntry& entry : entries) SCALAI_RETURN_IF_ERROR(read_entry(source, entry).status());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TorchFile> read_torch_file(const ByteSource& source) {
@@ -205,6 +230,7 @@ absl::StatusOr<TorchFile> read_torch_file(const ByteSource& source) {
   TensorFinder finder(source, entries, folder);
   finder.visit(pickle->root(), "", 0);
   TorchFile file;
+  file.sums = finder.sums();
   SCALAI_ASSIGN_OR_RETURN(file.tensors, std::move(finder).take());
   const PickleValue* const iteration = pickle->root().find("iteration");
   if (iteration != nullptr && iteration->kind == Kind::kInt) file.iteration = iteration->number;

@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<ZipEntry>> zip_entries(const ByteSource& source) {
     if (!names.insert(name).second) return damaged(source, fmt::format("\"{}\" is in it twice", shown));
     SCALAI_ASSIGN_OR_RETURN(const int64_t begin, data_begin(source, name, header));
     if (bytes < 0 || begin > source.size() - bytes) return damaged(source, fmt::format("\"{}\" is cut off", shown));
-    entries.push_back({name, begin, bytes});
+    entries.push_back({name, begin, bytes, fields.u32(at + 16)});
     at += kListedBytes + name_bytes + extra_bytes + comment_bytes;
   }
   if (fields.broken) return damaged(source, "its table is cut off");

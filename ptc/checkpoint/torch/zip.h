@@ -16,6 +16,7 @@ struct ZipEntry {
   std::string name;
   int64_t offset = 0;  // of its first byte in the source
   int64_t bytes = 0;
+  uint32_t crc = 0;  // CRC-32 of the bytes; 0: the writer has computed none, but for an empty entry
 };
 
 // Whether the source begins as an archive.

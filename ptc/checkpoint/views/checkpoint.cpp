@@ -6,7 +6,6 @@
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
-#include "ptc/base/url.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
 #include "ptc/checkpoint/views/internal/converted.h"
@@ -33,6 +32,16 @@ std::string_view name_of(CheckpointKind kind) {
   return "plain";
 }
 
+void add_drop(std::span<const std::string> words, OpenOptions& options) {
+  for (const std::string& word : words) {
+    if (word == "optimizer") {
+      options.drop_optimizer = true;
+    } else {
+      options.drop.push_back(word);
+    }
+  }
+}
+
 std::string Checkpoint::State::place(const SourcePiece& piece) const {
   return fmt::format("{}: tensor \"{}\"", opened.files[piece.file].source->name(), clipped(stored(piece).name, 120));
 }
@@ -53,6 +62,22 @@ bool nests(const tensor::Piece& piece) {
     span += (extent - 1) * stride;
   }
   return true;
+}
+
+// Those without bytes need no checksum.
+int64_t summed_tensors(const OpenedFile& file) {
+  int64_t summed = 0;
+  if (!file.checked) return summed;
+  const auto& ranges = file.checked->ranges();
+  for (const OpenedTensor& tensor : file.tensors) {
+    const auto range = std::partition_point(ranges.begin(), ranges.end(), [&](const internal::SummedRange& each) {
+      return each.offset + each.bytes <= tensor.offset;
+    });
+    const bool inside = range != ranges.end() && range->offset <= tensor.offset &&
+                        tensor.offset + tensor.bytes() <= range->offset + range->bytes;
+    if (inside || tensor.bytes() == 0) ++summed;
+  }
+  return summed;
 }
 
 constexpr int64_t kRemoteBytes = int64_t{128} << 20;  // of blocks and connections
@@ -124,7 +149,7 @@ void Checkpoint::State::index_file(size_t f, ProblemList& problems) {
       memory_bytes += static_cast<int64_t>(sizeof(SourcePiece) + sizeof(int64_t));
     }
     stored.pieces = {};  // now in the index
-    memory_bytes += static_cast<int64_t>(sizeof(OpenedTensor) + stored.name.size() + stored.checksum.size());
+    memory_bytes += static_cast<int64_t>(sizeof(OpenedTensor) + stored.name.size());
   }
 }
 
@@ -152,7 +177,18 @@ absl::Status Checkpoint::State::build() {
   }
   for (const OpenedFile& file : opened.files) {
     if (file.derived) break;  // those are the last
-    files.push_back({file.name, file.source->size(), static_cast<int64_t>(file.tensors.size()), file.checksum});
+    files.push_back({file.name, file.source->size(), static_cast<int64_t>(file.tensors.size()), file.checksum,
+                     summed_tensors(file)});
+  }
+  for (const OpenedFile& file : opened.files) {
+    if (file.checked) memory_bytes += std::ssize(file.checked->ranges()) * int64_t{sizeof(internal::SummedRange) + 64};
+  }
+  if (std::any_of(files.begin(), files.end(), [](const CheckpointFile& file) { return file.summed > 0; }))
+    thread_bytes += internal::CheckedSource::kBufferBytes;
+  if (opened.info.damage.empty() && !opened.damage.empty()) {
+    for (const Damage& damage : opened.damage)
+      opened.info.notes.push_back("has state that was copied from a damaged file: " + damage.what);
+    opened.info.damage = opened.damage;
   }
   SCALAI_RETURN_IF_ERROR(problems.status());
   return identify();
@@ -166,7 +202,7 @@ absl::Status Checkpoint::State::transform(const OpenOptions& options) {
   base = std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(as_it_lies)));
   SCALAI_ASSIGN_OR_RETURN(internal::TransformedStates taken, internal::transform_states(base, options, opened));
   memory_bytes += taken.bytes;
-  thread_bytes = taken.thread_bytes;
+  thread_bytes = taken.thread_bytes;  // build() adds what comparison takes
   shared_bytes = taken.shared_bytes;
   others = std::move(taken.others);
   return absl::OkStatus();
@@ -188,8 +224,19 @@ absl::Status Checkpoint::State::identify() {
   return absl::OkStatus();
 }
 
-Checkpoint::Checkpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Checkpoint::Checkpoint(std::unique_ptr<State> state) : state_(std::move(state)) {
+  for (size_t f = 0; f < state_->opened.files.size(); ++f) {
+    const auto& checked = state_->opened.files[f].checked;
+    if (!checked) continue;
+    checked->describe_with(state_.get(), [of = state_.get(), f](const auto& range) { return of->describe(f, range); });
+  }
+}
 Checkpoint::~Checkpoint() = default;
+
+Checkpoint::State::~State() {
+  for (const OpenedFile& file : opened.files)
+    if (file.checked) file.checked->forget(this);
+}
 
 absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string& path,
                                                                    const OpenOptions& options) {
@@ -233,7 +280,7 @@ std::string Checkpoint::sampled_content() const {
       sample.resize(static_cast<size_t>(std::min(bytes, kSampleBytes)));
       const int64_t middle = tensor.offset + (bytes - std::ssize(sample)) / 2;
       // What cannot be read here is told where it is needed.
-      const absl::Status read = file.source->read(middle, std::as_writable_bytes(std::span(sample)));
+      const absl::Status read = file.stored().read(middle, std::as_writable_bytes(std::span(sample)));
       hasher.add(read.ok() ? sample : "");
     }
   }
@@ -243,8 +290,7 @@ int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
 int64_t Checkpoint::thread_bytes() const { return state_->thread_bytes; }
 int64_t Checkpoint::shared_bytes() const { return state_->shared_bytes; }
 absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
-  return state_->opened.opener ? state_->opened.opener(location_in(info().path, name))
-                               : open_file_source(info().path + "/" + name);
+  return state_->opened.sources->open(state_->location_of(name));
 }
 
 const ByteSource& Checkpoint::source(size_t file) const { return *state_->opened.files[file].source; }

@@ -10,8 +10,10 @@
 //   files ─► headers ─► arrangement (pieces of logical tensors) ─► index by logical tensor ─► read(tensor, box)
 //
 // Opening reads headers and is strict: missing, unexpected, misshaped or overlapping tensors are refused, all problems
-// at once. It reads state in one case only: a tensor that repeats another (the stored head of a tied model) must equal
-// it. Boxes in several files (norms on every tensor-parallel rank, both homes of a tied embedding) are replicas: one is
+// at once. Trained tensors that nothing has a place for are left out only if the options name them. It reads state in one
+// case only: a tensor that repeats another (the stored head of a tied model) must equal it. Reads compare checksums, where
+// files have some: the first read of any part of a stored tensor reads all of it.
+// Boxes in several files (norms on every tensor-parallel rank, both homes of a tied embedding) are replicas: one is
 // read, verify() compares them. Owns its open files. Immutable; any thread may call, several at once.
 
 #include <cstddef>
@@ -31,6 +33,7 @@
 #include "ptc/checkpoint/naming/family.h"
 #include "ptc/checkpoint/safetensors/copy_block.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
 #include "ptc/collection/collection.h"
 #include "ptc/model/model.h"
 #include "ptc/tensor/box.h"
@@ -49,13 +52,22 @@ struct OpenOptions {
   std::string model;     // catalogue name, as an alternative
   std::string families;  // folder of families that add to or replace the built-in ones
   int64_t kv_heads = 0;  // heads of keys and values are replicated up to so many; 0: as they are
-  bool drop_optimizer =
-      false;  // where they are replicated: masters and moments, of which copies are no state, are left out
+  // The only trained tensors that may be left out. Names or patterns (name_patterns.h) of tensors as files have them, which
+  // nothing here has a place for; each must name one, unless drop_may_be_idle.
+  std::vector<std::string> drop;
+  bool drop_may_be_idle = false;
+  // Also an optimizer's state that has no place here; where heads are replicated masters and moments, of which copies are no
+  // state.
+  bool drop_optimizer = false;
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
   std::vector<transform::Step> transforms;           // applied in order while state is read; after `dtypes`
   std::shared_ptr<transform::Device> device;         // computes the steps' chunks; null: the host does
   SourceOpener opener;                               // opens the files; absent: local files
+  bool accept_damage = false;                        // reads do not compare checksums; verify() still does
 };
+
+// Adds what a user names: "optimizer", or names and patterns of tensors.
+void add_drop(std::span<const std::string> words, OpenOptions& options);
 
 // What Megatron-Core keeps beside tensors: arguments, learning rates, scheduler; a file of torch.save that nobody here looks
 // into. Newer ones keep a list of one such dict as an object among the tensors, older ones the dict as common.pt.
@@ -83,7 +95,9 @@ struct CheckpointInfo {
   std::vector<std::string> others;
   std::string transforms;               // digest of the steps, and of other states that they read; empty: none
   std::set<std::string> stale_masters;  // of parameters that steps have given other values
+  std::set<std::string> dropped;        // names of tensors that were left out, for OpenOptions::drop names them
   std::vector<std::string> notes;       // what is odd and no error, for the one who reads
+  std::vector<Damage> damage;           // that was accepted when the files were written
 };
 
 // The model of the state, if files or options name it.
@@ -99,6 +113,7 @@ struct CheckpointFile {
   int64_t bytes = 0;
   int64_t tensors = 0;
   std::string checksum;  // XXH3 with 128 bits of the whole file; empty: unknown
+  int64_t summed = 0;    // of the tensors: those whose bytes have a checksum, in a manifest or an archive
 };
 
 // A job's state that no file holds, as in the memories of the hosts that train it.
@@ -146,8 +161,8 @@ class Checkpoint {
   int64_t thread_bytes() const;  // bound of what a thread allocates while it reads, for OpenOptions::transforms
 
   // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has
-  // exactly its bytes. Errors are those of ByteSource::read; they name tensor and file, and the content of dst is then
-  // undefined.
+  // exactly its bytes. Errors are those of ByteSource::read, or InvalidArgument if the bytes do not have their checksum;
+  // they name tensor and file, and the content of dst is then undefined.
   absl::Status read(size_t tensor, const tensor::Box& box, std::span<std::byte> dst) const;
 
   // Appends to `out` the blocks that read a piece. Offset and strides of the piece count elements of the destination,
@@ -165,13 +180,33 @@ class Checkpoint {
   // worker threads call it, one at a time. InvalidArgument: all damage with file, tensor and box, one a line.
   struct VerifyOptions {
     int threads = 1;
-    bool sums = true;         // compare with checksums
-    bool replicas = true;     // compare copies of the same state
-    int part = 0, parts = 1;  // of the files and states only those of this share
+    bool sums = true;                       // compare with checksums
+    bool replicas = true;                   // compare copies of the same state
+    int part = 0, parts = 1;                // of the files and states only those of this share
+    std::vector<Damage>* damage = nullptr;  // gets what has not its checksum, which is then no error; of all parts
     std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;
   };
   absl::Status verify(const VerifyOptions& options) const;
+  // InvalidArgument: info().damage, one a line. verify() does not tell it: the files are as they were written.
+  absl::Status known_damage() const;
   bool has_replicas() const;
+  // How many of the stored tensors have checksums.
+  struct Sums {
+    int64_t tensors = 0, summed = 0;
+    bool of_manifest = true;  // those of all; else archives' CRC-32, which do not cover what is around tensors
+  };
+  Sums sums() const;
+  // Whether a read or verify() has come upon bytes without their checksum.
+  bool has_damage() const;
+  bool accepts_damage() const;  // OpenOptions::accept_damage
+  // Compares the small files that the manifest names with its checksums, unless damage is accepted. InvalidArgument: all
+  // that differ.
+  absl::Status check_texts() const;
+  // Whether all that was read is of one content (ByteSource::confirm): to be asked after the last read, before what was made
+  // of it gets its name. InvalidArgument: what has changed meanwhile, one a line.
+  absl::Status confirm() const;
+  // Whether another run can tell by versions that it reads the same.
+  bool has_versions() const;
 
  private:
   struct State;

@@ -115,7 +115,10 @@ class Statistics {
 
 absl::StatusOr<std::vector<TensorStats>> stats_of(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                                   const StatsOptions& options) {
-  return Statistics(checkpoint, tensors, options).run();
+  SCALAI_ASSIGN_OR_RETURN(std::vector<TensorStats> stats, Statistics(checkpoint, tensors, options).run());
+  SCALAI_RETURN_IF_ERROR(checkpoint.confirm());
+  if (options.since != nullptr) SCALAI_RETURN_IF_ERROR(options.since->confirm());
+  return stats;
 }
 
 }  // namespace scalai::checkpoint

@@ -28,7 +28,7 @@ struct StatsOptions {
   std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;  // from any thread, one at a time
 };
 
-// Of these tensors, in their order. Errors are those of Checkpoint::read.
+// Of these tensors, in their order. Errors are those of Checkpoint::read and Checkpoint::confirm.
 absl::StatusOr<std::vector<TensorStats>> stats_of(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                                   const StatsOptions& options);
 

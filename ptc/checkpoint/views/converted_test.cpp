@@ -99,7 +99,6 @@ struct Quantised {
                                          .dtype = stored.dtype,
                                          .offset = stored.offset,
                                          .elements = stored.bytes / tensor::size_of(stored.dtype),
-                                         .checksum = "",
                                          .pieces = {{stored.name, {}}}});
       found[0].tensors.push_back({stored.name, stored.dtype, stored.shape});
     }

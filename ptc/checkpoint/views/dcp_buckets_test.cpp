@@ -115,8 +115,8 @@ class BucketFolderTest : public FolderTest {
     SCALAI_CHECK(opened.ok(), message_of(opened.status()));
     return *opened;
   }
-  std::shared_ptr<const Checkpoint> open_buckets() const {
-    return open(path("dist"), {.config = path("hf/config.json")});
+  std::shared_ptr<const Checkpoint> open_buckets(bool drop_optimizer = false) const {
+    return open(path("dist"), {.config = path("hf/config.json"), .drop_optimizer = drop_optimizer});
   }
 
   // Forward, as the modules of Megatron-Core are made, of those that the rank has.
@@ -284,7 +284,7 @@ void BucketFolderTest::write_rank_optimizers(const std::string& named) const {
 std::vector<std::string> notes_of(const Checkpoint& checkpoint) {
   std::vector<std::string> found;
   for (const std::string& note : checkpoint.info().notes) {
-    if (note.find("buckets") != std::string::npos) found.push_back(note);
+    if (note.find("distributed optimizer") != std::string::npos) found.push_back(note);
   }
   return found;
 }
@@ -333,34 +333,46 @@ TEST_F(BucketFolderTest, FilesBesideThoseOfTheRanksHaveThemOneAfterTheOther) {
   for (const char* edit : {"", "0.?.param", "0.x.param"}) {
     SCOPED_TRACE(edit);
     write_rank_optimizers(edit);
-    const auto checkpoint = open(path("torch"), {.config = path("hf/config.json")});
+    const OpenOptions how{.config = path("hf/config.json"), .drop_optimizer = *edit != '\0'};
+    if (*edit != '\0') {
+      EXPECT_THAT(message_of(Checkpoint::open(path("torch"), {.config = how.config}).status()),
+                  HasSubstr("the optimizer's state in distrib_optim.pt has no place here: "));
+    }
+    const auto checkpoint = open(path("torch"), how);
     if (*edit == '\0') {
       expect_states(checkpoint);
       continue;
     }
     EXPECT_EQ(checkpoint->tensors().size(), source_->tensors().size());
     EXPECT_THAT(checkpoint->info().notes,
-                ElementsAre(StartsWith("left out: the optimizer's state in distrib_optim.pt; ")));
+                ElementsAre(StartsWith("left out: the optimizer's state in distrib_optim.pt, ")));
   }
 }
 
-TEST_F(BucketFolderTest, WhatCannotBeToldIsLeftOutWithAReason) {
-  const auto note = [&](const Options& options) {
+TEST_F(BucketFolderTest, WhatCannotBeToldIsRefusedWithAReason) {
+  // The reason, which is that of the note where it is left out.
+  const auto refused = [&](const Options& options) {
     write_buckets(options);
-    const auto checkpoint = open_buckets();
+    const std::string text = message_of(Checkpoint::open(path("dist"), {.config = path("hf/config.json")}).status());
+    const auto checkpoint = open_buckets(/*drop_optimizer=*/true);
     EXPECT_EQ(checkpoint->tensors().size(), source_->tensors().size());
     const std::vector<std::string> notes = notes_of(*checkpoint);
-    return notes.size() == 1 ? notes.front() : fmt::format("{} notes", notes.size());
+    EXPECT_EQ(notes.size(), 1U);
+    const std::string begin = "the distributed optimizer's state has no place here: ";
+    const size_t at = text.find(begin), end = text.find(":\n\"optimizer.distributed.");
+    if (at == std::string::npos || end == std::string::npos) return text;
+    const std::string reason = text.substr(at + begin.size(), end - at - begin.size());
+    EXPECT_THAT(notes.front(), HasSubstr("tensors; " + reason));
+    return reason;
   };
-  const std::string left_out = "left out: the distributed optimizer's buckets; ";
   for (const size_t at : {size_t{0}, size_t{31}}) {
     const auto edit = [&](std::vector<uint32_t>& bucket, const std::string& key) {
       if (key == "param") bucket[at] ^= 0x10000U;  // the next number in 16 bits
     };
-    EXPECT_EQ(note({.edit = edit}), left_out + "their masters are not those of the parameters in any order known here");
+    EXPECT_EQ(refused({.edit = edit}), "their masters are not those of the parameters in any order known here");
   }
-  EXPECT_EQ(note({.keys = {"exp_avg", "exp_avg_sq"}}).substr(0, left_out.size() + 13), left_out + "\".gbuf_idx_0.");
-  EXPECT_EQ(note({.keys = {"param", "seventh"}}), left_out + "nothing here is called \"seventh\"");
+  EXPECT_THAT(refused({.keys = {"exp_avg", "exp_avg_sq"}}), StartsWith("\".gbuf_idx_0."));
+  EXPECT_EQ(refused({.keys = {"param", "seventh"}}), "nothing here is called \"seventh\"");
 }
 
 TEST_F(BucketFolderTest, MomentsMayBeAnything) {

@@ -37,12 +37,8 @@ class File {
 
  private:
   OpenedTensor& add(const std::string& name, DType dtype, int64_t elements, float value) {
-    opened_.files[0].tensors.push_back({.name = name,
-                                        .dtype = dtype,
-                                        .offset = std::ssize(bytes_),
-                                        .elements = elements,
-                                        .checksum = "",
-                                        .pieces = {}});
+    opened_.files[0].tensors.push_back(
+        {.name = name, .dtype = dtype, .offset = std::ssize(bytes_), .elements = elements, .pieces = {}});
     char four[4];
     std::memcpy(four, &value, 4);
     const std::string_view stored(dtype == DType::kF32 ? four : four + 2, dtype == DType::kF32 ? 4 : 2);

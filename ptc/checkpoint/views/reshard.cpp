@@ -34,7 +34,7 @@ using internal::ReshardPlaces;
 constexpr int64_t kCompareBytes = int64_t{1} << 20;
 
 // What is written, so that nothing is gone on with that is something else.
-std::string job_of(const View& view, const ReshardPlan& plan) {
+std::string job_of(const View& view, const ReshardPlan& plan, const std::vector<Damage>& damage) {
   const CheckpointInfo& info = view.checkpoint().info();
   Hasher hasher;
   hasher.add(view.checkpoint().identity())
@@ -42,6 +42,7 @@ std::string job_of(const View& view, const ReshardPlan& plan) {
       .add(info.step)
       .add(info.epoch)
       .add(info.hf_prefix.value_or(""));
+  for (const Damage& one : damage) hasher.add(one.what);
   hasher.add(view.name()).add(view.spec().naming).add(plan.content);
   for (const PlannedFile& file : plan.files) hasher.add(file.name).add(file.bytes);
   return hasher.hex();
@@ -123,10 +124,13 @@ class Run {
   absl::StatusOr<ReshardResult> run() {
     result_.files = static_cast<int64_t>(plan_.files.size());
     result_.bytes_total = plan_.bytes_total;
+    if (view_.checkpoint().accepts_damage()) SCALAI_RETURN_IF_ERROR(find_damage());
     SCALAI_RETURN_IF_ERROR(internal::check_apart(places_, view_.checkpoint()));
     // Without a journal nobody has begun here, and nobody else may while this one is open.
     if (!is_there(places_.journal)) SCALAI_RETURN_IF_ERROR(check_target());
-    SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_), options_.restart));
+    // Nothing tells whether what an earlier run wrote is of what is read now.
+    const bool restart = options_.restart || (!options_.trust_source && !view_.checkpoint().has_versions());
+    SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_, result_.damage), restart));
     if (journal_->publishing()) {
       SCALAI_ASSIGN_OR_RETURN(const bool complete, finish_publishing());
       if (complete) return result_;
@@ -139,7 +143,7 @@ class Run {
     internal::ReshardWriter writer(view_, plan_, options_, places_.partial, *journal_);
     const absl::Status status = writer.run();
     result_.bytes_written = writer.bytes_written();
-    if (!status.ok()) return resumable(status);
+    if (!status.ok()) return is_for_good(status) ? given_up(status) : resumable(status);
     const absl::Status published = publish(writer);
     if (!published.ok()) return absl::IsInvalidArgument(published) ? published : resumable(published);
     return result_;
@@ -196,22 +200,51 @@ class Run {
     if (!journal_->was_there() || !is_there(places_.partial)) (void)journal_->remove();
   }
 
+  absl::Status find_damage() {
+    return view_.checkpoint().verify(
+        {.threads = plan_.threads, .sums = true, .replicas = false, .damage = &result_.damage, .progress = checking()});
+  }
+
+  std::function<void(int64_t, int64_t)> checking() const {
+    return [this](int64_t done, int64_t all) {
+      if (options_.progress) options_.progress({"checking", done, all, done});
+    };
+  }
+
+  // A source that is damaged or has changed stays so; a function that fails, for one, may be mended.
+  bool is_for_good(const absl::Status& status) const {
+    return absl::IsInvalidArgument(status) && (view_.checkpoint().has_damage() || !view_.checkpoint().confirm().ok());
+  }
+
+  // The source was changed or is damaged: another run would not read the same.
+  absl::Status given_up(absl::Status status) {
+    if (view_.checkpoint().has_damage()) {
+      const absl::Status all =
+          view_.checkpoint().verify({.threads = plan_.threads, .replicas = false, .progress = checking()});
+      if (absl::IsInvalidArgument(all)) status = all;
+      status = invalid(message_of(status) +
+                       "\nThe source is damaged, and nothing is written; --accept-damage copies it "
+                       "all the same, and the manifest says what is damaged");
+    }
+    remove_folder(places_.partial);
+    (void)journal_->remove();
+    return status;
+  }
+
   // What is damaged already would be compared with itself afterwards; of replicas that differ one would be chosen.
   absl::Status verify_source() const {
     if (!options_.verify && !options_.compare_replicas) return absl::OkStatus();
-    const absl::Status status = view_.checkpoint().verify({.threads = plan_.threads,
-                                                           .sums = options_.verify,
-                                                           .replicas = options_.compare_replicas,
-                                                           .part = view_.spec().part,
-                                                           .parts = view_.spec().parts,
-                                                           .progress = [&](int64_t done, int64_t all) {
-                                                             if (options_.progress)
-                                                               options_.progress({"checking", done, all, done});
-                                                           }});
+    const absl::Status status =
+        view_.checkpoint().verify({.threads = plan_.threads,
+                                   .sums = options_.verify && !view_.checkpoint().accepts_damage(),
+                                   .replicas = options_.compare_replicas,
+                                   .part = view_.spec().part,
+                                   .parts = view_.spec().parts,
+                                   .progress = checking()});
     if (!absl::IsInvalidArgument(status)) return status;
-    return invalid(
-        fmt::format("{}\n{}", message_of(status),
-                    options_.verify ? "The source is damaged" : "hint: --replicas=first takes the first of each"));
+    return invalid(fmt::format(
+        "{}\n{}", message_of(status),
+        view_.checkpoint().has_damage() ? "The source is damaged" : "hint: --replicas=first takes the first of each"));
   }
 
   absl::Status resumable(const absl::Status& status) const {
@@ -227,16 +260,20 @@ class Run {
   }
 
   absl::Status publish(internal::ReshardWriter& writer) {
-    SCALAI_ASSIGN_OR_RETURN(const std::string manifest, view_.manifest(writer.sums()));
+    SCALAI_ASSIGN_OR_RETURN(const std::string manifest, view_.manifest(writer.sums(), result_.damage));
     SCALAI_RETURN_IF_ERROR(write_synced(places_.partial + "/" + kManifestName, manifest));
     SCALAI_RETURN_IF_ERROR(sync_folders());
     const absl::Status same = read_back(writer);
+    const absl::Status confirmed = view_.checkpoint().confirm();
+    if (absl::IsInvalidArgument(confirmed)) return given_up(confirmed);
+    if (absl::IsInvalidArgument(same) && view_.checkpoint().has_damage()) return given_up(same);
     if (absl::IsInvalidArgument(same)) {
       // Without --verify the same command must not find it done.
       SCALAI_RETURN_IF_ERROR(journal_->forget());
       return invalid(fmt::format("{}\nWhat was written is damaged; the same command writes it anew", message_of(same)));
     }
     SCALAI_RETURN_IF_ERROR(same);
+    SCALAI_RETURN_IF_ERROR(confirmed);
     SCALAI_RETURN_IF_ERROR(check_target());
     SCALAI_RETURN_IF_ERROR(journal_->publish(Checksum().add(bytes_of(manifest)).hex()));
     const Existing existing = options_.force ? Existing::kReplaced : Existing::kRefused;

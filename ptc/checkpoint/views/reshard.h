@@ -39,6 +39,8 @@ struct ReshardOptions {
   bool force = false;                     // replace a checkpoint that has the final name
   int64_t sync_bytes = kSyncBytes;        // bytes of a file between sync points; at most these are written twice
   bool restart = false;                   // remove the rest of an earlier run
+  // Go on with an earlier run also if the source has no versions, by which it would be known to be the same.
+  bool trust_source = false;
   std::function<void(const ReshardProgress&)> progress;  // called by any thread, one at a time; may be absent
 };
 
@@ -65,15 +67,18 @@ absl::StatusOr<ReshardPlan> plan_reshard(const View& view, const ReshardOptions&
 
 struct ReshardResult {
   int64_t files = 0;
-  int64_t bytes_total = 0;    // without manifest.json
-  int64_t bytes_written = 0;  // by this run
-  bool was_complete = false;  // an earlier run had done everything but the cleanup
+  int64_t bytes_total = 0;     // without manifest.json
+  int64_t bytes_written = 0;   // by this run
+  bool was_complete = false;   // an earlier run had done everything but the cleanup
+  std::vector<Damage> damage;  // of the source, that was accepted
 };
 // Runs the plan; `plan` and `options` must be those of plan_reshard for this view. The arguments are used during the
 // call only.
 // InvalidArgument: DST exists without force, or is no checkpoint that force may replace; the source is in DST or
 // DST.partial; DST.partial belongs to another source or view without restart, or is unknown; the source was changed or
-// is damaged, or its replicas differ; verify found a difference. NotFound: the folder in which DST is to lie.
+// is damaged, or its replicas differ; verify found a difference. A source that was changed or is damaged leaves nothing
+// behind. Damage that the checkpoint was opened to accept is looked for before anything is written, and is in the
+// manifest. NotFound: the folder in which DST is to lie.
 // ResourceExhausted: the disk is full. Aborted: a read or write failed, or another process writes the same target.
 // Errors before the final rename leave DST unchanged.
 absl::StatusOr<ReshardResult> reshard(const View& view, const ReshardPlan& plan, const ReshardOptions& options);

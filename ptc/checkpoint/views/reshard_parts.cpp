@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -100,7 +101,7 @@ std::optional<std::string> foreign_entry(const View& whole, const std::string& f
   });
 }
 
-absl::Status put_together(const View& whole, const std::map<std::string, PartFile>& files,
+absl::Status put_together(const View& whole, const std::map<std::string, PartFile>& files, std::vector<Damage> damage,
                           const internal::ReshardPlaces& places, internal::Journal& journal,
                           const ReshardOptions& options) {
   const std::optional<std::string> foreign =
@@ -125,7 +126,7 @@ absl::Status put_together(const View& whole, const std::map<std::string, PartFil
     folders.insert(parent_of(to));
     sums.push_back(file.sums);
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::string manifest, whole.manifest(sums));
+  SCALAI_ASSIGN_OR_RETURN(const std::string manifest, whole.manifest(sums, std::move(damage)));
   SCALAI_RETURN_IF_ERROR(write_synced(places.partial + "/" + kManifestName, manifest));
   for (const std::string& folder : folders) SCALAI_RETURN_IF_ERROR(sync_folder(folder));
   SCALAI_RETURN_IF_ERROR(journal.publish(Checksum().add(bytes_of(manifest)).hex()));
@@ -243,6 +244,7 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     }
   }
   std::map<std::string, PartFile> files;
+  std::vector<Damage> damage;
   for (int part = 0; part < parts; ++part) {
     const std::string folder = part_folder(options.target, part, parts);
     SCALAI_ASSIGN_OR_RETURN(const std::optional<ArrangedManifest> manifest, manifest_of(folder));
@@ -252,6 +254,8 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
       return other_part(folder);
     } else {
       take_files(folder, *manifest, files);
+      for (const Damage& one : manifest->damage)
+        if (std::find(damage.begin(), damage.end(), one) == damage.end()) damage.push_back(one);
     }
   }
   if (!joined.missing.empty()) return joined;
@@ -265,7 +269,7 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     }
   }
   absl::Status put = internal::check_target(places, options.force);
-  if (put.ok()) put = put_together(whole, files, places, *journal, options);
+  if (put.ok()) put = put_together(whole, files, std::move(damage), places, *journal, options);
   if (!put.ok()) {
     if (absl::IsInvalidArgument(put) && !journal->was_there()) (void)journal->remove();  // nothing was begun
     return put;

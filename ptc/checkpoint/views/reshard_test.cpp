@@ -158,6 +158,35 @@ TEST_F(ReshardTest, AFinishedFileIsNotTakenOnTrust) {
 }
 
 // The journal of a run that was killed right before or after the exchange, with what lies where then.
+// Nobody can tell whether what a killed run wrote is of the same source.
+TEST_F(ReshardTest, WithoutVersionsARunBeginsAnew) {
+  const auto view = [&] {
+    OpenOptions options;
+    options.opener = [](const std::string& location) -> absl::StatusOr<ByteSourcePtr> {
+      if (!fs::exists(location)) return missing(location);
+      return text_source(location, text_of(location));
+    };
+    const auto checkpoint = Checkpoint::open(path("hf"), options);
+    SCALAI_CHECK(checkpoint.ok(), message_of(checkpoint.status()));
+    return *View::make(*checkpoint, "tp2");
+  };
+  killed_after(60'000, view(), options());
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, /*seed=*/2);
+  ASSERT_TRUE(run(*view(), options()).ok());
+  ASSERT_TRUE(run(*view_of(path("hf"), "tp2"), options("reference")).ok());
+  expect_same_folder("reference", "out");
+}
+
+TEST_F(ReshardTest, ASourceThatWasReplacedMeanwhileIsNotPublished) {
+  const auto view = view_of(path("hf"), "tp2");
+  write_hugging_face(path("other"), llama_config(8, 2), {}, /*seed=*/2);
+  fs::rename(path("other/model.safetensors"), path("hf/model.safetensors"));
+  const absl::Status status = run(*view, options()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("model.safetensors: was replaced by another file"));
+  EXPECT_THAT(entries(), ::testing::ElementsAre("hf", "other"));
+}
+
 TEST_F(ReshardTest, FinishesWhatIsThereAndNothingElse) {
   const auto view = view_of(path("hf"), "tp2");
   ReshardOptions made = options();

@@ -107,6 +107,7 @@ class Others {
     OpenOptions options = options_;
     options.transforms.clear();
     options.opener = {};
+    options.drop_may_be_idle = true;
     if (adapter) options = {.names = "logical"};
     absl::StatusOr<std::shared_ptr<const Checkpoint>> opened =
         Checkpoint::open(adapter ? path + "/" + kAdapter : path, options);

@@ -308,6 +308,7 @@ absl::StatusOr<std::shared_ptr<const FileImage>> View::image(size_t file) const 
 absl::StatusOr<ByteSourcePtr> View::open(size_t file) const {
   SCALAI_CHECK(file < files());
   const ViewFile& entry = state_->files[file];
+  if (entry.text || entry.along) SCALAI_RETURN_IF_ERROR(checkpoint().check_texts());
   if (entry.text) return text_source(entry.name, *entry.text);
   if (entry.along) return checkpoint().open_other(entry.name);
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> opened, image(file));

@@ -109,7 +109,8 @@ class View {
   absl::StatusOr<std::shared_ptr<const internal::FileImage>> image(size_t file) const;
   absl::StatusOr<ArrangedFile> arrangement(size_t file) const;
   // The text of manifest.json for written files: a checksum for each file, and for each tensor of a file of tensors.
-  absl::StatusOr<std::string> manifest(const std::vector<FileSums>& files) const;
+  // damage: of the source, that was accepted; what was known of it before is added where the view has such state.
+  absl::StatusOr<std::string> manifest(const std::vector<FileSums>& files, std::vector<Damage> damage = {}) const;
 
   // Content that the view omits or lacks, a sentence each ("hf" holds parameters only).
   const std::vector<std::string>& notes() const;
@@ -122,6 +123,7 @@ class View {
   struct State;
   explicit View(std::unique_ptr<State> state);
   absl::Status take_part();
+  std::vector<Damage> damage_here(std::vector<Damage> damage) const;
   std::unique_ptr<State> state_;
 };
 

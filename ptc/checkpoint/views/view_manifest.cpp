@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <set>
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
@@ -45,7 +47,20 @@ std::string digest_of_whole(const View& view) {
 
 }  // namespace internal
 
-absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) const {
+std::vector<Damage> View::damage_here(std::vector<Damage> damage) const {
+  for (const Damage& before : checkpoint().info().damage)
+    if (std::find(damage.begin(), damage.end(), before) == damage.end()) damage.push_back(before);
+  if (!checkpoint().info().transforms.empty()) return damage;  // steps may have taken it anywhere
+  std::set<std::string> names;
+  for (const size_t tensor : tensors()) names.insert(checkpoint().tensors()[tensor].name);
+  std::erase_if(damage, [&](const Damage& one) {
+    return !one.states.empty() &&
+           std::none_of(one.states.begin(), one.states.end(), [&](const auto& state) { return names.contains(state); });
+  });
+  return damage;
+}
+
+absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums, std::vector<Damage> damage) const {
   SCALAI_CHECK(sums.size() == files());
   const bool job = state_->spec.naming == "job";
   const CheckpointInfo& info = checkpoint().info();
@@ -59,7 +74,9 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
                             .part_of = state_->spec.parts > 1 ? internal::digest_of_whole(*this) : "",
                             .states = {},
                             .files = {},
-                            .texts = {}};
+                            .texts = {},
+                            .damage = damage_here(std::move(damage))};
+  of_job.damage = arranged.damage;
   for (const size_t tensor : tensors()) arranged.states.push_back(checkpoint().tensors()[tensor]);
   for (size_t f = 0; f < files(); ++f) {
     if (!has_tensors(f)) {

@@ -35,6 +35,7 @@ class RunRecords {
   const std::vector<std::shared_ptr<const plan::Plan>>& plans() const { return plans_; }
   // As Control::status.
   std::vector<JobStatus> status(double at_s) const;
+  const std::vector<LossRecord>& losses() const { return losses_; }
   // As Control::report, of a run with this strategy whose script has events that never happened (`unreached`).
   RunReport report(const std::string& strategy, std::vector<std::string> unreached, double at_s) const;
 

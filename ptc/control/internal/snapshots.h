@@ -23,8 +23,8 @@ class Snapshots {
   Snapshots(const Condition& condition, Turn& turn) : condition_(condition), turn_(turn) {}
 
   // Begins the copies that are due at the job's step. Returns the seconds for which training stalls: while every device
-  // copies its state to host memory. The rest goes on in the background. A copy is skipped while the one before it is
-  // still under way.
+  // copies its state to host memory. The rest goes on in the background. A copy is left out, and counted in the job's
+  // record, while the one before it is still under way; a checkpoint that a user asks for waits.
   double start_due(Job& job);
   // Begins the checkpoint after which a stopped job is over (Copies::last). The job stands at a step boundary until
   // it is written; a loss meanwhile leads through a reconfiguration back here.

@@ -20,6 +20,7 @@ namespace {
 using collection::ParallelConfig;
 
 bool heads_divide(const ModelShape& model, int tp) {
+  if (model.kv_heads < 1) return false;
   const bool kv = tp <= model.kv_heads ? model.kv_heads % tp == 0 : tp % model.kv_heads == 0;
   return model.heads % tp == 0 && kv;
 }

@@ -41,6 +41,20 @@ void cut_to(const Box& box, int64_t elements, std::vector<Box>& parts) {
   }
 }
 
+// How many parts cut_to() makes; none is made.
+int64_t count_parts(const Box& box, int64_t elements) {
+  int64_t parts = 1, volume = box.volume();
+  for (int dim = 0; dim < box.rank && volume > elements && volume > 1; ++dim) {
+    const int64_t extent = box.extent(dim);
+    if (extent < 2) continue;
+    volume /= extent;  // of a row
+    const int64_t rows = std::max<int64_t>(1, elements / volume);
+    parts *= (extent + rows - 1) / rows;
+    if (rows > 1) break;
+  }
+  return parts;
+}
+
 class MemoryScheduler {
  public:
   MemoryScheduler(PlanDraft& plan, const cluster::Cluster& cluster)
@@ -48,7 +62,8 @@ class MemoryScheduler {
         cluster_(cluster),
         rated_(std::any_of(cluster.hosts.begin(), cluster.hosts.end(),
                            [](const cluster::Host& host) { return host.nic_bytes_per_s > 0; })),
-        index_(plan.memory) {
+        index_(plan.memory),
+        most_parts_(std::max<int64_t>(kMostInstances, std::ssize(plan.instances))) {
     for (const DeviceMemory& memory : plan.memory) {
       limit_.push_back(std::max(memory.before, memory.after) + plan.memory_cap);
       before_.push_back(memory.before);
@@ -59,8 +74,15 @@ class MemoryScheduler {
   int64_t run() {
     const std::vector<Instance> whole = plan_.instances;
     if (const int64_t least = least_for_rounds(); least > plan_.memory_cap) return least;
+    if (const int64_t least = least_to_cut(whole); least > plan_.memory_cap) {
+      by_progress();
+      const int64_t peak = greedy(0);  // devices that only receive need no cuts
+      if (peak > plan_.memory_cap) return least;
+      pace();
+      return peak;
+    }
     int64_t best = kUnknown;
-    for (int64_t piece = std::max<int64_t>(plan_.memory_cap / 16, 1); piece > 0; piece /= 4) {
+    for (int64_t piece = largest_piece(plan_.memory_cap); piece > 0; piece /= 4) {
       if (!cut_instances(whole, piece)) break;
       by_progress();
       const int64_t peak = greedy(0);
@@ -73,6 +95,53 @@ class MemoryScheduler {
   }
 
  private:
+  static int64_t largest_piece(int64_t cap) { return std::max<int64_t>(cap / 16, 1); }
+
+  // The smallest cap for which boxes of the largest piece, or the slices, are not too many: the bound of all work below it.
+  int64_t least_to_cut(const std::vector<Instance>& whole) const {
+    std::vector<int64_t> brought(plan_.memory.size(), 0);
+    for_each_arrival([&](size_t, size_t device, int64_t bytes) { brought[device] += bytes; });
+    const int64_t most = *std::max_element(brought.begin(), brought.end());
+    const auto works = [&](int64_t cap) {
+      const int64_t slices = most / std::max<int64_t>(1, cap) + 1;
+      return can_slice(slices, whole.size()) || can_cut(whole, largest_piece(cap));
+    };
+    int64_t fails = 0, least = 1;
+    while (!works(least)) fails = least, least *= 2;
+    while (least - fails > 1) {
+      const int64_t middle = fails + (least - fails) / 2;
+      (works(middle) ? least : fails) = middle;
+    }
+    return least == 1 ? 0 : least;
+  }
+  bool can_slice(int64_t rounds, size_t instances) const {
+    return rounds <= kMostRounds && rounds * static_cast<int64_t>(instances) <= most_parts_;
+  }
+  bool can_cut(const std::vector<Instance>& whole, int64_t piece) const {
+    int64_t parts = 0;
+    for (const Instance& instance : whole) {
+      parts += parts_of(instance, piece);
+      if (parts > most_parts_) return false;
+    }
+    return true;
+  }
+
+  // How many parts cut_instance() makes.
+  int64_t parts_of(const Instance& instance, int64_t most_bytes) const {
+    const auto legs = plan_.patterns.legs(instance.pattern);
+    const int64_t bytes = std::max(new_bytes(plan_, instance), old_bytes(plan_, instance));
+    if (bytes <= most_bytes || std::none_of(legs.begin(), legs.end(), brings)) return 1;
+    const auto count = static_cast<int64_t>(plan_.tensors_of(instance).size());
+    const int64_t each = bytes / count, together = std::clamp<int64_t>(most_bytes / each, 1, count);
+    const int64_t sets = (count + together - 1) / together;
+    return each <= most_bytes ? sets : sets * count_parts(instance.box, elements_of(instance, each, most_bytes));
+  }
+
+  // How many elements of one tensor have so many bytes.
+  static int64_t elements_of(const Instance& instance, int64_t tensor_bytes, int64_t bytes) {
+    return std::max<int64_t>(1, bytes / (tensor_bytes / instance.box.volume()));
+  }
+
   // Into parts of at most so many bytes (or an element of one tensor): by tensors, then by boxes. What only keeps or
   // frees stays whole.
   void cut_instance(const Instance& instance, int64_t most_bytes, std::vector<Instance>& parts) {
@@ -90,7 +159,7 @@ class MemoryScheduler {
         continue;
       }
       std::vector<Box> boxes;
-      cut_to(instance.box, std::max<int64_t>(1, most_bytes / (each / instance.box.volume())), boxes);
+      cut_to(instance.box, elements_of(instance, each, most_bytes), boxes);
       for (const Box& box : boxes) parts.push_back({instance.round, instance.pattern, set, box});
     }
   }
@@ -111,11 +180,9 @@ class MemoryScheduler {
 
   // False if there would be too many.
   bool cut_instances(const std::vector<Instance>& whole, int64_t piece) {
+    if (!can_cut(whole, piece)) return false;
     plan_.instances.clear();
-    for (const Instance& instance : whole) {
-      cut_instance(instance, piece, plan_.instances);
-      if (static_cast<int64_t>(plan_.instances.size()) > kMostInstances) return false;
-    }
+    for (const Instance& instance : whole) cut_instance(instance, piece, plan_.instances);
     return true;
   }
 
@@ -307,8 +374,8 @@ class MemoryScheduler {
     for_each_arrival([&](size_t, size_t device, int64_t bytes) { brought[device] += bytes; });
     const int64_t most = *std::max_element(brought.begin(), brought.end());
     int64_t best = kUnknown;
-    for (int64_t rounds = most / std::max<int64_t>(1, plan_.memory_cap) + 1;
-         rounds <= kMostRounds && rounds * static_cast<int64_t>(whole.size()) <= kMostInstances; rounds *= 2) {
+    for (int64_t rounds = most / std::max<int64_t>(1, plan_.memory_cap) + 1; can_slice(rounds, whole.size());
+         rounds *= 2) {
       plan_.instances.clear();
       for (const Instance& instance : whole) {
         std::vector<Instance> parts;
@@ -335,6 +402,7 @@ class MemoryScheduler {
   const cluster::Cluster& cluster_;
   const bool rated_;
   const DeviceIndex index_;
+  const int64_t most_parts_;  // uncut boxes are never too many
   std::vector<int64_t> limit_, before_;
   std::map<std::pair<int32_t, int64_t>, std::vector<int32_t>> subsets_;  // by set and size
 };

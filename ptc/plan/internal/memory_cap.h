@@ -12,7 +12,8 @@
 // after(d) at the end of every round, and at most brought(d) / R above during one. That order makes many small messages,
 // so whole boxes (up to the cap) are tried first, by progress: the box that ends at the fraction f of what its device
 // receives runs before those that end later. What does not fit waits for a later round. Smaller boxes follow, then the
-// slices, as long as the plan stays below kMostInstances.
+// slices, as long as the plan stays below kMostInstances. Parts are counted before any is made, so a cap that needs more
+// is refused at once.
 
 #include "ptc/cluster/cluster.h"
 #include "ptc/plan/plan.h"

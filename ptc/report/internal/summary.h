@@ -71,6 +71,7 @@ struct DatasetSummary {
 struct RedundancySummary {
   int64_t copies = 0, made = 0;
   std::optional<int64_t> survives_host_losses;  // null: none were made
+  std::optional<int64_t> left_out;              // the key is there only where some were
 };
 
 // What a job trained as, from one moment on.
@@ -124,6 +125,7 @@ struct LossSummary {
   std::string devices;
   int64_t gpus = 0;
   std::vector<LossEffectSummary> effects;
+  std::optional<std::string> cause;  // in words; the key is there only where it is known
 };
 
 struct JobSummary {
@@ -133,6 +135,7 @@ struct JobSummary {
   std::optional<DowntimeSummary> downtime;  // nothing: of a report that is older than the key
   std::optional<JobIntervals> interval;     // the key is there only where a calibrated model has a part in them
   int64_t lost_steps = 0;
+  std::optional<int64_t> checkpoints_left_out;  // the key is there only where some were
   double goodput_samples_per_s = 0, gpu_hours = 0;
   std::optional<double> cost_usd;           // the key is there only where hosts have prices
   std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
@@ -186,7 +189,8 @@ struct DowntimePart {
 std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
-std::string redundancy_lines(const Summary& summary);  // a line a job that has copies
+std::string cause_lines(const Summary& summary, const Screen& screen);  // of losses whose cause is known
+std::string copy_lines(const Summary& summary);  // checkpoints that were left out, and redundant copies, by job
 // What a loss led to: "no job used them", "gpt waits".
 std::string consequence_of(const LossSummary& loss);
 // Those that no reconfiguration tells of.

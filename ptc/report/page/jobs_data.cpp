@@ -97,7 +97,7 @@ absl::StatusOr<JobsData> load_jobs(const std::string& label, const std::string& 
   run.policy = word_at(root, "policy");
   run.throughputs = word_at(root, "throughputs");
   run.changes = word_at(root, "changes");
-  run.seed = root.contains("seed") ? root.at("seed").dump() : "";
+  run.seed = root.contains("seed") ? json_text(root.at("seed")) : "";
   if (const auto fleet = root.find("fleet"); fleet != root.end() && fleet->is_object()) {
     run.hosts = static_cast<int64_t>(number_at(*fleet, "hosts"));
     run.gpus = static_cast<int64_t>(number_at(*fleet, "gpus"));

@@ -6,6 +6,7 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
+#include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/scenario/trace/internal/values.h"
 
@@ -48,10 +49,12 @@ bool split_fields(std::string_view line, char separator, std::vector<std::string
     std::string& field = fresh();
     if (separator == ',' && at < line.size() && line[at] == '"') {
       if (!quoted_field(line, at, field)) return false;
+      field = csv_text(field);
       if (at < line.size() && line[at] != separator) return false;
     } else {
       const size_t end = std::min(line.find(separator, at), line.size());
-      field.assign(line.substr(at, end - at));
+      const std::string_view cell = line.substr(at, end - at);
+      field.assign(separator == ',' ? csv_text(cell) : cell);
       at = end;
     }
     if (at >= line.size()) break;

@@ -32,9 +32,7 @@ std::optional<int> count_in(const json& value) {
   return static_cast<int>(*number);
 }
 
-std::string shown(const json& value) {
-  return in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 100));
-}
+std::string shown(const json& value) { return in_quotes(json_text(value).substr(0, 100)); }
 
 // The document, or a problem.
 std::optional<json> read_document(const std::string& path, const std::string& text, Reading& reading) {

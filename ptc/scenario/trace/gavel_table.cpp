@@ -82,7 +82,7 @@ class Reader {
     for (const auto& [name, value] : rates.items()) {
       if (name == "null") {
         const std::optional<double> rate = rate_of(value);
-        if (!rate) problem(pointer, name, fmt::format("{} is no rate", in_quotes(value.dump())));
+        if (!rate) problem(pointer, name, fmt::format("{} is no rate", in_quotes(json_text(value))));
         result.alone = rate.value_or(0);
         continue;
       }
@@ -100,7 +100,7 @@ class Reader {
     const std::optional<double> own = pair ? rate_of(value[0]) : std::nullopt;
     const std::optional<double> others = pair ? rate_of(value[1]) : std::nullopt;
     if (!own || !others) {
-      problem(pointer, name, fmt::format("{} is no pair of rates", in_quotes(value.dump())));
+      problem(pointer, name, fmt::format("{} is no pair of rates", in_quotes(json_text(value))));
       return;
     }
     result.beside[*other] = {*own, *others};

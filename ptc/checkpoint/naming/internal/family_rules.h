@@ -110,7 +110,9 @@ struct NamingRules {
   std::vector<std::string> prefixes;  // at least one
   NameTemplate chunk_prefix;
   std::vector<NameTemplate> ignored;
+  std::vector<NameTemplate> optimizer;
   NameTemplate past_layers;
+  std::string past_layers_key;
   std::vector<StoredRule> stored;
 };
 

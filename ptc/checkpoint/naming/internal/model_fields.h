@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,15 @@ inline std::vector<std::string> number_fields() {
 // The field is known (has_number).
 inline int64_t number_of(const model::Model& model, std::string_view field) {
   return std::visit([&](auto member) { return static_cast<int64_t>(model.*member); }, *find_number(field));
+}
+
+// The most that the field holds.
+inline int64_t most_of(std::string_view field) {
+  return std::visit(
+      [](auto member) {
+        return int64_t{std::numeric_limits<std::decay_t<decltype(std::declval<model::Model>().*member)>>::max()};
+      },
+      *find_number(field));
 }
 
 inline void set_number(model::Model& model, std::string_view field, int64_t value) {

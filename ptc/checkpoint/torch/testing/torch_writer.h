@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/base/hash.h"
 #include "ptc/checkpoint/torch/internal/little_endian.h"
 #include "ptc/checkpoint/torch/internal/pickle_writer.h"
 
@@ -19,7 +20,9 @@ using internal::PickleWriter;
 // An archive of stored entries, as torch writes it but for the alignment of their data.
 class ZipWriter {
  public:
-  void add(const std::string& name, std::string_view data, uint16_t method = 0, uint16_t flags = 0) {
+  void add(const std::string& name, std::string_view data, uint16_t method = 0, uint16_t flags = 0,
+           bool has_checksum = true) {
+    crc_ = has_checksum ? crc32_of(data) : 0;
     const size_t header = bytes_.size();
     entry(0x04034b50, name, data, method, flags, bytes_);
     bytes_ += name;
@@ -48,25 +51,26 @@ class ZipWriter {
   }
 
  private:
-  static void entry_fields(const std::string& name, std::string_view data, uint16_t method, uint16_t flags,
-                           std::string& to) {
+  void entry_fields(const std::string& name, std::string_view data, uint16_t method, uint16_t flags,
+                    std::string& to) const {
     append_number(to, 0, 2);  // version
     append_number(to, flags, 2);
     append_number(to, method, 2);
     append_number(to, 0, 4);  // time
-    append_number(to, 0, 4);  // checksum
+    append_number(to, crc_, 4);
     append_number(to, data.size(), 4);
     append_number(to, data.size(), 4);
     append_number(to, name.size(), 2);
     append_number(to, 0, 2);  // extra
   }
-  static void entry(uint32_t signature, const std::string& name, std::string_view data, uint16_t method, uint16_t flags,
-                    std::string& to) {
+  void entry(uint32_t signature, const std::string& name, std::string_view data, uint16_t method, uint16_t flags,
+             std::string& to) const {
     append_number(to, signature, 4);
     entry_fields(name, data, method, flags, to);
   }
 
   std::string bytes_, table_;
+  uint32_t crc_ = 0;  // of the entry that is added
   uint64_t entries_ = 0;
 };
 
@@ -86,9 +90,10 @@ inline void append_tensor(PickleWriter& pickle, const TorchTensor& tensor) {
   pickle.name("collections", "OrderedDict").op(")R").op("tR");
 }
 
-// torch.save({name: tensor, …, "iteration": 7}) with these storages.
+// torch.save({name: tensor, …, "iteration": 7}) with these storages, of which one may have no checksum.
 inline std::string torch_file(const std::vector<TorchTensor>& tensors,
-                              const std::vector<std::pair<std::string, std::string>>& storages) {
+                              const std::vector<std::pair<std::string, std::string>>& storages,
+                              std::string_view without_checksum = "") {
   PickleWriter pickle;
   pickle.op("}(");
   for (const TorchTensor& tensor : tensors) {
@@ -99,7 +104,7 @@ inline std::string torch_file(const std::vector<TorchTensor>& tensors,
   ZipWriter zip;
   zip.add("archive/data.pkl", pickle.bytes());
   zip.add("archive/byteorder", "little");
-  for (const auto& [key, data] : storages) zip.add("archive/data/" + key, data);
+  for (const auto& [key, data] : storages) zip.add("archive/data/" + key, data, 0, 0, key != without_checksum);
   zip.add("archive/version", "3\n");
   return zip.finish();
 }

@@ -32,7 +32,7 @@ ordered_json piece_json(const PlacedPiece& placed) {
   return value;
 }
 
-std::string line_of(const ordered_json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string line_of(const ordered_json& value) { return json_text(value); }
 
 // A line each, so that text is made without a tree of all of it.
 template <class Items, class Line>
@@ -197,6 +197,10 @@ std::string arranged_manifest_text(const ArrangedManifest& manifest) {
                         const TextRecord& record = manifest.texts[i];
                         return line_of({{"name", record.name}, {"bytes", record.bytes}, {"xxh3_128", record.checksum}});
                       }));
+  if (!manifest.damage.empty()) {
+    text += fmt::format(" \"damage\": {},\n",
+                        list_of(manifest.damage, "  ", [&](size_t i) { return damage_line(manifest.damage[i]); }));
+  }
   text += fmt::format(" \"states\": {},\n", list_of(manifest.states, "  ",
                                                     [&](size_t i) { return line_of(state_json(manifest.states[i])); }));
   text += fmt::format(" \"files\": {}\n}}\n",
@@ -221,6 +225,7 @@ absl::StatusOr<ArrangedManifest> parse_arranged_manifest(const std::string& text
   if (document.contains("part_of")) manifest.part_of = fields.text(document, "part_of");
   if (document.contains("hf_prefix")) manifest.hf_prefix = fields.text(document, "hf_prefix");
   for (const json& entry : fields.list(document, "texts")) manifest.texts.push_back(fields.text_record(entry));
+  manifest.damage = fields.damage(document);
   for (const json& state : fields.list(document, "states")) manifest.states.push_back(read_state(fields, state));
   for (const json& file : fields.list(document, "files")) manifest.files.push_back(read_record(fields, file));
   if (!fields.problem.empty()) return invalid(fields.problem);

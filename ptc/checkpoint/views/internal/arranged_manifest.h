@@ -38,6 +38,7 @@ struct ArrangedManifest {
   std::vector<LogicalState> states;
   std::vector<ArrangedRecord> files;
   std::vector<TextRecord> texts;
+  std::vector<Damage> damage = {};
   friend bool operator==(const ArrangedManifest&, const ArrangedManifest&) = default;
 };
 

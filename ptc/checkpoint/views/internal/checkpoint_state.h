@@ -1,6 +1,9 @@
 #pragma once
 // What a Checkpoint consists of, for its .cpp files.
 
+#include <functional>
+#include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -23,16 +26,26 @@ struct Checkpoint::State {
   std::shared_ptr<const Checkpoint> base;  // as it lies, where states are transformed: its files are verified
   std::vector<std::shared_ptr<const Checkpoint>> others;  // that the transforms read: verified, too
 
+  mutable std::mutex texts_mutex;
+  mutable std::optional<absl::Status> texts;  // of check_texts(); absent: not known yet
+
   absl::Status transform(const OpenOptions& options);
   absl::Status build();
   // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
   absl::Status check_aliases() const;
+  std::vector<const Checkpoint*> sources() const;  // base and others
   int64_t bytes_to_verify(const VerifyOptions& options) const;
   absl::Status verify_sources(const VerifyOptions& options) const;
   const internal::OpenedTensor& stored(const internal::SourcePiece& piece) const {
     return opened.files[piece.file].tensors[piece.tensor];
   }
   std::string place(const internal::SourcePiece& piece) const;  // "DIR/rank_000.safetensors: tensor "x""
+  ~State();
+  // The states that a file's range is read for; and `tensor "key" ("state" box …)` of its first tensor.
+  std::vector<std::string> states_in(size_t file, const internal::SummedRange& range) const;
+  std::string describe(size_t file, const internal::SummedRange& range) const;
+  std::function<Damage(size_t file, const internal::SummedRange& range)> damage_of() const;
+  std::string location_of(const std::string& name) const;  // of a file of the folder
 
  private:
   void index_file(size_t file, internal::ProblemList& problems);

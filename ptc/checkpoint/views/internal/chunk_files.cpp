@@ -53,12 +53,13 @@ absl::StatusOr<ChunkFiles::Located> ChunkFiles::locate(const DcpTensor& tensor, 
       stored.tensors.front().dtype != tensor.dtype)
     return invalid(fmt::format("{}: its chunk at [{}] is not the tensor that the index says", place,
                                fmt::join(chunk.offsets, ", ")));
+  for (SummedStorage& sum : stored.sums)
+    opened_.files[file].sums.push_back({chunk.begin + sum.offset, sum.bytes, std::move(sum.checksum)});
   return Located{file,
                  {.name = name,
                   .dtype = tensor.dtype,
                   .offset = chunk.begin + stored.tensors.front().offset + chunk.skip * size,
                   .elements = volume_of(chunk.sizes),
-                  .checksum = "",
                   .pieces = {}}};
 }
 

@@ -154,7 +154,6 @@ void replace(Opened& opened, const Chosen& chosen) {
                                    .dtype = choice->dtype,
                                    .offset = at,
                                    .elements = tensor.elements,
-                                   .checksum = "",
                                    .alias = tensor.alias,
                                    .pieces = std::move(tensor.pieces)});
       tensor.pieces.clear();
@@ -187,7 +186,7 @@ void edit_config(std::optional<DType> dtype, bool quantised, std::string& config
     document[key] = config_name(*dtype);
     changed = true;
   }
-  if (changed) config = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (changed) config = json_text(document, {.indent = 2}) + "\n";
 }
 
 }  // namespace

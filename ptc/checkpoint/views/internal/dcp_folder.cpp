@@ -10,12 +10,14 @@
 #include <set>
 #include <utility>
 
+#include "ptc/base/name_patterns.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/chunk_files.h"
 #include "ptc/checkpoint/views/internal/dcp_buckets.h"
+#include "ptc/checkpoint/views/internal/left_out.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/optimizer_keys.h"
 
@@ -33,16 +35,26 @@ std::map<std::vector<std::string>, Named> groups_of(const std::vector<DcpTensor>
   return groups;
 }
 
-// ("optim", "state", "layers.0.weight", "exp_avg"), or flat ("optim", "state.layers.0.weight.exp_avg"): the name of the
-// parameter with our name of the state behind it; "" for others.
-std::string moment_of(const std::vector<std::string>& path) {
+std::string dotted(const std::vector<std::string>& path) { return fmt::format("{}", fmt::join(path, ".")); }
+
+// ("optim", "state", "layers.0.weight", "exp_avg"), or flat ("optim", "state.layers.0.weight.exp_avg"), or deeper, as in
+// torch's tutorial ("app", "optim", "state", …): what follows "state"; "" for others.
+std::string below_state(const std::vector<std::string>& path) {
   constexpr std::string_view kState = "state.";
-  if (path.size() < 2) return "";
-  const std::string name = fmt::format("{}", fmt::join(path.begin() + 1, path.end(), "."));
+  for (size_t i = 1; i < path.size(); ++i) {
+    const std::string name =
+        fmt::format("{}", fmt::join(path.begin() + static_cast<std::ptrdiff_t>(i), path.end(), "."));
+    if (name.starts_with(kState)) return name.substr(kState.size());
+  }
+  return "";
+}
+
+// Of a moment the name of its parameter with our name of the state behind it; "" for others.
+std::string moment_of(const std::vector<std::string>& path) {
+  const std::string name = below_state(path);
   const size_t key = name.rfind('.') + 1;
   const std::optional<model::StateKind> kind = kind_of_key(std::string_view(name).substr(key));
-  if (!kind || !name.starts_with(kState) || key <= kState.size()) return "";
-  return name.substr(kState.size(), key - kState.size()) + std::string(model::name_of(*kind));
+  return kind && key > 0 ? name.substr(0, key) + std::string(model::name_of(*kind)) : "";
 }
 
 // With the moments of its parameters, wherever they were.
@@ -57,9 +69,8 @@ Named with_moments(Named group, const Named& moments) {
 
 // ("optim", "state", "layers.0.weight", "step"), or flat: Adam's count of the steps of one parameter.
 bool is_step(const DcpTensor& tensor) {
-  if (tensor.path.size() < 2 || !tensor.shape.empty() || tensor.dtype != tensor::DType::kF32) return false;
-  const std::string name = fmt::format("{}", fmt::join(tensor.path.begin() + 1, tensor.path.end(), "."));
-  return tensor.chunks.size() == 1 && name.starts_with("state.") && name.ends_with(".step");
+  if (!tensor.shape.empty() || tensor.dtype != tensor::DType::kF32) return false;
+  return tensor.chunks.size() == 1 && below_state(tensor.path).ends_with(".step");
 }
 
 // The rows of a vocabulary's tensor, or of its optimizer's state, behind its words; how many rows it had, 0 where nothing is left out.
@@ -124,14 +135,26 @@ absl::Status add_chunk(const DcpTensor& tensor, const DcpChunk& chunk, const Arr
   return absl::OkStatus();
 }
 
-// The name of a tensor that is not taken.
-std::string first_other(const std::vector<DcpTensor>& tensors, const Named& taken) {
+// Counters, hyperparameters and random states.
+bool is_never_trained(const DcpTensor& tensor) {
+  const std::string name = dotted(tensor.path);
+  const bool is_whole = tensor::name_of(tensor.dtype).find('F') == std::string_view::npos;  // a number
+  const bool counts = tensor.shape.empty() && (is_whole || name.ends_with("step"));
+  const bool random = tensor.dtype == tensor::DType::kU8 && name.find("rng") != std::string::npos;
+  return counts || random || name.find(".param_groups.") != std::string::npos;
+}
+
+// Adds the tensors that are not taken. one_step: all steps are the same, which is known.
+void add_others(const std::vector<DcpTensor>& tensors, const Named& taken, bool one_step, LeftOut& left) {
   std::set<const DcpTensor*> known;
   for (const auto& [name, tensor] : taken) known.insert(tensor);
   for (const DcpTensor& tensor : tensors) {
-    if (!is_step(tensor) && known.count(&tensor) == 0) return fmt::format("{}", fmt::join(tensor.path, "."));
+    if ((is_step(tensor) && one_step) || known.count(&tensor) != 0) continue;
+    std::vector<std::string>& names = is_never_trained(tensor) && !is_step(tensor) ? left.ignored
+                                      : below_state(tensor.path).empty()           ? left.others
+                                                                                   : left.optimizer;
+    names.push_back(dotted(tensor.path));
   }
-  return "";
 }
 
 // The tensors of one dict, and what they are under the naming.
@@ -142,8 +165,8 @@ struct Chosen {
 
 // Of all dicts the one that has a whole model. Of several the outermost "model", for nobody can tell an average of the
 // parameters, or a critic, from the model itself.
-absl::StatusOr<Chosen> choose_model(const Naming& naming, const std::vector<DcpTensor>& tensors,
-                                    const std::string& place) {
+absl::StatusOr<Chosen> choose_model(const Folder& folder, const Naming& naming, const std::vector<DcpTensor>& tensors) {
+  const std::string& place = folder.path();
   Named moments;
   for (const DcpTensor& tensor : tensors) {
     std::string moment = moment_of(tensor.path);
@@ -158,16 +181,21 @@ absl::StatusOr<Chosen> choose_model(const Naming& naming, const std::vector<DcpT
     if (std::all_of(group.begin(), group.end(),
                     [](const auto& each) { return !moment_of(each.second->path).empty() || is_step(*each.second); }))
       continue;
+    const bool is_dropped = std::all_of(group.begin(), group.end(), [&](const auto& each) {
+      return matches_any(dotted(each.second->path), folder.options().drop);
+    });
+    if (is_dropped) continue;
     const Named all = with_moments(group, moments);
     const FoundFile file = as_found(all);
-    absl::StatusOr<FoundState> read = read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer);
+    absl::StatusOr<FoundState> read =
+        read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer, folder.options().drop);
     if (!read.ok()) {
       if (path == usual) of_usual = read.status();
       if (group.size() > most) problem = read.status();
       most = std::max(most, group.size());
       continue;
     }
-    whole.push_back(fmt::format("\"{}\"", fmt::join(path, ".")));
+    whole.push_back(fmt::format("\"{}\"", dotted(path)));
     if (!found || path == usual) found = Chosen{all, *std::move(read)};
     if (path == usual) return *std::move(found);
   }
@@ -201,22 +229,23 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
   if (buckets.empty()) return absl::OkStatus();
   const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kNo, opened);
   if (!absl::IsFailedPrecondition(status)) return status;
-  opened.info.notes.push_back(fmt::format("left out: the distributed optimizer's buckets; {}", message_of(status)));
-  return absl::OkStatus();
+  LeftOut left;
+  for (const BucketTensor& bucket : buckets) left.optimizer.push_back(dotted(bucket.tensor.path));
+  return leave_out(folder.options(), folder.path(), std::move(left), opened, "the distributed optimizer's state",
+                   message_of(status));
 }
 
 absl::Status open_chunked(const Folder& folder, const std::vector<DcpTensor>& tensors, const Naming& naming,
                           Opened& opened) {
-  absl::StatusOr<Chosen> chosen = choose_model(naming, tensors, folder.path());
+  absl::StatusOr<Chosen> chosen = choose_model(folder, naming, tensors);
   if (!chosen.ok()) return chosen.status();
   const Named& taken = chosen->tensors;
   FoundState& state = chosen->state;
   SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, tensors));
-  const auto steps = static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), is_step));
-  if (taken.size() + steps < tensors.size())
-    opened.info.notes.push_back(
-        fmt::format("left out: {} tensors that are neither of the model nor state of its parameters, such as \"{}\"",
-                    tensors.size() - taken.size() - steps, clipped(first_other(tensors, taken), 120)));
+  LeftOut left = left_out_of(state);
+  add_others(tensors, taken, opened.info.step >= 0, left);
+  SCALAI_RETURN_IF_ERROR(leave_out(folder.options(), folder.path(), std::move(left), opened, "state of an optimizer",
+                                   "it is of no parameter of the model, or steps differ"));
   std::map<std::string, const ArrangedTensor*> arranged;
   for (const ArrangedTensor& tensor : state.files.front().tensors) arranged[tensor.name] = &tensor;
   ChunkFiles files(folder, opened);

@@ -5,6 +5,7 @@
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/megatron_record.h"
+#include "ptc/checkpoint/torch/torch_file.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -14,6 +15,7 @@ constexpr int64_t kMostCommonBytes = int64_t{64} << 20;
 absl::StatusOr<bool> take_file(const Folder& folder, const std::string& name, bool listed, MegatronCommon& common) {
   SCALAI_ASSIGN_OR_RETURN(std::optional<std::string> bytes, folder.text(name, kMostCommonBytes));
   if (!bytes) return false;
+  SCALAI_RETURN_IF_ERROR(check_torch_file(*text_source(folder.path_of(name), *bytes)));
   common = {.bytes = *std::move(bytes), .listed = listed};
   return true;
 }
@@ -27,6 +29,7 @@ absl::StatusOr<std::string> take_object(const Folder& place, const std::string& 
     return invalid(fmt::format("{}: object \"{}\" is too large, or beyond the end", source->name(), name));
   std::string bytes(static_cast<size_t>(object->bytes), '\0');
   SCALAI_RETURN_IF_ERROR(source->read(object->begin, std::as_writable_bytes(std::span(bytes))));
+  SCALAI_RETURN_IF_ERROR(check_torch_file(*text_source(source->name(), bytes)));
   return bytes;
 }
 

@@ -22,6 +22,7 @@
 #include "ptc/checkpoint/views/internal/converted.h"
 #include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/left_out.h"
 #include "ptc/checkpoint/views/internal/megatron_common.h"
 #include "ptc/checkpoint/views/internal/opened_arranged.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
@@ -54,6 +55,7 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
   opened.info.step = manifest.step;
   opened.info.epoch = manifest.epoch;
   opened.texts = manifest.texts;
+  opened.damage = manifest.damage;
   for (const collection::LogicalTensor& tensor : reader.collection().tensors) {
     opened.states.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.kind});
   }
@@ -68,7 +70,7 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
             fmt::format("{}: tensor \"{}\" is not in the manifest", file.source->name(), clipped(tensor.name, 120)));
       }
       const BoxRecord& box = *found->second;
-      tensor.checksum = box.checksum;
+      file.sums.push_back({tensor.offset, tensor.bytes(), box.checksum});
       tensor.pieces = {{box.tensor, {.box = box.box, .offset = 0, .strides = box.box.shape().strides()}}};
     }
     file.checksum = record.checksum;
@@ -140,22 +142,25 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, weights.file_by_tensor, opened, found));
+  opened.accepts_damage = folder.options().accept_damage;
+  compare_sums(opened);  // before factors of blocks are read
   if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weights.file_by_tensor, found));
   if (weights.total_size) compare_total(index_path, *weights.total_size, opened);
   const auto& dtypes = folder.options().dtypes;
   const auto params = dtypes.find(model::StateKind::kParam);
   SCALAI_RETURN_IF_ERROR(scales->take(params == dtypes.end() ? tensor::DType::kBF16 : params->second, opened, found));
-  absl::StatusOr<FoundState> state = read_whole(naming, found);
+  absl::StatusOr<FoundState> state = read_whole(naming, found, WholeStates::kParams, folder.options().drop);
   if (!state.ok()) return error_at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
+  SCALAI_RETURN_IF_ERROR(leave_out(folder.options(), folder.path(), left_out_of(*state), opened));
   take_pieces(*std::move(state), opened);
   scales->apply(opened);
   return opened;
 }
 
-// Files of the ranks in the order of `names`, cut as the layout `from` says. ignored: as of take_pieces.
+// Files of the ranks in the order of `names`, cut as the layout `from` says. left: gets what is not taken, if it is not nullptr.
 absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from,
-                                std::vector<std::string>* ignored = nullptr) {
+                                LeftOut* left = nullptr) {
   const OpenOptions& options = folder.options();
   absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(from);
   if (!config.ok()) return error_at("--from", config.status());
@@ -186,14 +191,20 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   constexpr int64_t kUsual = 128;  // times tp: Megatron's, unless it is told otherwise
   if (rows > 0 && rows * config->tp > round_up(words, kUsual * config->tp))
     opened.info.notes.push_back(note_of_padding(rows * config->tp, words));
-  absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
+  absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound, options.drop);
   if (!state.ok()) {
     const std::string hint =
         etp_said ? fmt::format("\nhint: read as {}; if experts are cut otherwise, say another etp", opened.info.layout)
                  : "";
     return invalid(fmt::format("{}: {}{}", folder.path(), message_of(state.status()), hint));
   }
-  take_pieces(*std::move(state), opened, ignored);
+  LeftOut not_taken = left_out_of(*state);
+  take_pieces(*std::move(state), opened);
+  if (left != nullptr) {
+    *left = std::move(not_taken);
+  } else {
+    SCALAI_RETURN_IF_ERROR(leave_out(options, folder.path(), std::move(not_taken), opened));
+  }
   return opened;
 }
 
@@ -213,8 +224,8 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
 // Megatron's own files hold what its names are for, and the rest of the job: generators, arguments.
 absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& ranks) {
   const std::string& from = folder.options().from;
-  std::vector<std::string> ignored;
-  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &ignored));
+  LeftOut left;
+  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &left));
   opened.info.step = ranks.iteration;
   ProblemList others;
   for (const OpenedFile& file : opened.files) {
@@ -224,7 +235,7 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
   }
   SCALAI_RETURN_IF_ERROR(others.status());
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
-  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, ignored, opened));
+  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, std::move(left), opened));
   return opened;
 }
 
@@ -362,7 +373,7 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
     if (sharded) return open_sharded(folder, *sharded);
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string newest, newest_iteration(folder));
-  const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder.options());
+  const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, place.text(kDcpIndexName, kMostManifestBytes));
   if (dcp) return open_distributed(folder, place, *dcp);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
@@ -408,6 +419,26 @@ absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) 
 
 }  // namespace
 
+void compare_sums(Opened& opened) {
+  for (OpenedFile& file : opened.files) {
+    std::vector<SummedRange> sums = std::exchange(file.sums, {});
+    if (sums.empty()) continue;
+    std::sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    std::vector<SummedRange> ranges;
+    size_t tensor = 0;
+    for (SummedRange& sum : sums) {
+      // Chunks of one stack name its storage each; others that overlap are of a file that nobody wrote so.
+      const int64_t end = ranges.empty() ? 0 : ranges.back().offset + ranges.back().bytes;
+      if (sum.bytes == 0 || sum.offset < end) continue;
+      while (tensor + 1 < file.tensors.size() && file.tensors[tensor].offset < sum.offset) ++tensor;
+      sum.tensor = static_cast<uint32_t>(tensor);
+      ranges.push_back(std::move(sum));
+    }
+    file.checked = std::make_shared<CheckedSource>(file.source, std::move(ranges));
+    if (!opened.accepts_damage) file.source = file.checked;
+  }
+}
+
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
   const std::string clean = without_trailing_slash(path);
   std::error_code error;  // a path that is too long, or a circle of links, is no folder either
@@ -415,23 +446,27 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
   const bool is_file =
       (clean.ends_with(kTensorsExtension) || has_torch_ending(clean)) && (options.opener || !is_folder);
   absl::StatusOr<Opened> opened = absl::InternalError("");
+  const auto sources = std::make_shared<Sources>(options.opener);
   if (is_file) {
     const size_t slash = clean.rfind('/');
-    const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
+    const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options, sources);
     std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
     if (is_http(clean)) name = percent_decoded(name);
     opened = open_file(folder, name);
   } else {
     if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
-    const Folder folder(clean, options);
+    const Folder folder(clean, options, sources);
     opened = open_folder(folder);
     if (opened.ok() && opened->info.kind != CheckpointKind::kJob) SCALAI_RETURN_IF_ERROR(take_others(folder, *opened));
   }
   if (!opened.ok()) return opened;
   opened->info.path = clean;
   opened->info.local = !options.opener;
-  opened->opener = options.opener;
+  opened->sources = sources;
+  opened->accepts_damage = options.accept_damage;
   opened->info.transformer_engine = has_fused_names(*opened);
+  SCALAI_RETURN_IF_ERROR(check_drop(options, *opened));
+  compare_sums(*opened);
   return opened;
 }
 

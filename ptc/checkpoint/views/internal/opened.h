@@ -11,6 +11,8 @@
 #include "ptc/base/byte_source.h"
 #include "ptc/checkpoint/safetensors/manifest.h"
 #include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/checked_source.h"
+#include "ptc/checkpoint/views/internal/sources.h"
 
 namespace scalai::checkpoint::internal {
 
@@ -22,19 +24,24 @@ struct OpenedTensor {
   tensor::DType dtype = tensor::DType::kF32;
   int64_t offset = 0;  // of its first byte in the file
   int64_t elements = 0;
-  std::string checksum;  // empty: unknown
-  bool alias = false;    // only repeats another one (FoundState::aliases)
+  bool alias = false;  // only repeats another one (FoundState::aliases)
   std::vector<PlacedPiece> pieces;
+
+  int64_t bytes() const { return elements * tensor::size_of(dtype); }
 };
 
 struct OpenedFile {
   std::string name;
-  ByteSourcePtr source;
+  ByteSourcePtr source;  // to read state from: `checked`, where there is one and damage is not accepted
   int64_t data_begin = 0;
-  std::string checksum;
+  std::string checksum;                // of the whole file; empty: unknown
+  std::vector<SummedRange> sums = {};  // in any order; compare_sums() takes them
+  std::shared_ptr<const CheckedSource> checked = nullptr;
   std::vector<OpenedTensor> tensors;  // in the file's order; those that share a storage of torch are at one place
   int64_t iteration = -1;             // that a file of torch.save says; -1: none
   bool derived = false;               // is made of another file while it is read (converted.h)
+
+  const ByteSource& stored() const { return checked ? checked->stored() : *source; }  // without comparison
 };
 
 struct Opened {
@@ -43,8 +50,13 @@ struct Opened {
   std::vector<LogicalState> states;
   std::vector<OpenedFile> files;
   std::vector<TextRecord> texts;
-  SourceOpener opener;  // of OpenOptions; absent: local files
+  std::vector<Damage> damage;  // that was known when the files were written
+  std::shared_ptr<Sources> sources;
+  bool accepts_damage = false;
 };
+
+// From here on reads of the files compare the checksums that are known. To be called again after files were added.
+void compare_sums(Opened& opened);
 
 // Finds out what `path` is and reads its headers. Errors: those of Checkpoint::open but for coverage and overlaps.
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options);

@@ -30,12 +30,8 @@ absl::StatusOr<OpenedFile> open_chunks(const Folder& folder, const ArrangedRecor
       continue;
     }
     end = offset + bytes;
-    file.tensors.push_back({.name = tensor.name,
-                            .dtype = tensor.dtype,
-                            .offset = offset,
-                            .elements = tensor.shape.front(),
-                            .checksum = "",
-                            .pieces = {}});
+    file.tensors.push_back(
+        {.name = tensor.name, .dtype = tensor.dtype, .offset = offset, .elements = tensor.shape.front(), .pieces = {}});
   }
   file.data_begin = file.tensors.empty() ? 0 : file.tensors.front().offset;
   SCALAI_RETURN_IF_ERROR(problems.status());
@@ -54,7 +50,7 @@ void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problem
       problems.add(fmt::format("{}: tensor \"{}\" is not in the manifest", path, clipped(tensor.name, 120)));
       continue;
     }
-    tensor.checksum = record.tensor_checksums[found->second];
+    file.sums.push_back({tensor.offset, tensor.bytes(), record.tensor_checksums[found->second]});
     tensor.pieces = std::move(record.file.tensors[found->second].pieces);
     by_key.erase(found);
   }
@@ -81,6 +77,7 @@ absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& ma
   opened.info.epoch = manifest->epoch;
   opened.info.hf_prefix = manifest->hf_prefix;
   opened.texts = std::move(manifest->texts);
+  opened.damage = std::move(manifest->damage);
   opened.states = std::move(manifest->states);
   ProblemList problems;
   for (ArrangedRecord& record : manifest->files) {

@@ -19,9 +19,11 @@ namespace {
 constexpr size_t kMostProblems = 50;
 
 // The tensors of a file of torch.save, as in a safetensors file. All in front of the first counts as its header.
-absl::StatusOr<SafetensorsHeader> torch_header(const ByteSource& source, int64_t& iteration) {
+absl::StatusOr<SafetensorsHeader> torch_header(const ByteSource& source, int64_t& iteration,
+                                               std::vector<SummedRange>& sums) {
   SCALAI_ASSIGN_OR_RETURN(TorchFile file, read_torch_file(source));
   iteration = file.iteration;
+  for (SummedStorage& sum : file.sums) sums.push_back({sum.offset, sum.bytes, std::move(sum.checksum)});
   SafetensorsHeader header{.tensors = std::move(file.tensors), .metadata = {}, .file_bytes = source.size()};
   header.data_begin = header.tensors.empty() ? source.size() : header.tensors.front().offset;
   return header;
@@ -40,18 +42,20 @@ std::string said_by(const WeightMap& weight_map, const std::string& file) {
 absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found) {
   SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(name));
   int64_t iteration = -1;
-  SCALAI_ASSIGN_OR_RETURN(const SafetensorsHeader header,
-                          has_torch_ending(name) ? torch_header(*source, iteration) : read_safetensors_header(*source));
+  std::vector<SummedRange> sums;
+  SCALAI_ASSIGN_OR_RETURN(const SafetensorsHeader header, has_torch_ending(name)
+                                                              ? torch_header(*source, iteration, sums)
+                                                              : read_safetensors_header(*source));
   OpenedFile file{
       .name = name, .source = std::move(source), .data_begin = header.data_begin, .checksum = "", .tensors = {}};
   file.iteration = iteration;
+  file.sums = std::move(sums);
   if (found != nullptr) found->name = name;
   for (const StoredTensor& stored : header.tensors) {
     file.tensors.push_back({.name = stored.name,
                             .dtype = stored.dtype,
                             .offset = stored.offset,
                             .elements = stored.bytes / tensor::size_of(stored.dtype),
-                            .checksum = "",
                             .pieces = {}});
     if (found != nullptr) found->tensors.push_back({stored.name, stored.dtype, stored.shape});
   }
@@ -79,7 +83,7 @@ absl::Status open_all(const Folder& folder, const std::vector<std::string>& name
   return status.ok() || !only_missing ? status : missing(message_of(status));
 }
 
-void take_pieces(FoundState&& state, Opened& opened, std::vector<std::string>* ignored) {
+void take_pieces(FoundState&& state, Opened& opened) {
   for (size_t f = 0; f < state.files.size(); ++f) {
     std::map<std::string, std::vector<PlacedPiece>*> by_name;
     for (OpenedTensor& tensor : opened.files[f].tensors) {
@@ -89,21 +93,6 @@ void take_pieces(FoundState&& state, Opened& opened, std::vector<std::string>* i
     for (ArrangedTensor& tensor : state.files[f].tensors) *by_name.at(tensor.name) = std::move(tensor.pieces);
   }
   opened.states = std::move(state.states);
-  if (ignored != nullptr)
-    *ignored = std::move(state.ignored);
-  else
-    note_ignored(state.ignored, opened);
-}
-
-void note_ignored(const std::vector<std::string>& ignored, Opened& opened) {
-  if (ignored.empty()) return;
-  constexpr size_t kMost = 3;
-  std::string some;
-  for (size_t i = 0; i < std::min(kMost, ignored.size()); ++i)
-    some += fmt::format("{}{}", i > 0 ? ", " : "", clipped(ignored[i], 120));
-  opened.info.notes.push_back(
-      fmt::format("left out, for it is no state of the model: {}{}", some,
-                  ignored.size() > kMost ? fmt::format(" and {} more", ignored.size() - kMost) : ""));
 }
 
 int64_t vocabulary_rows(const std::vector<FoundFile>& files) {

@@ -36,9 +36,7 @@ absl::Status take_model(const Folder& folder, Opened& opened);
 // InvalidArgument: the model is unknown, or its family has no such names.
 absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name);
 
-// Gives the tensors of the opened files the pieces that a naming found, and notes what it read over. ignored: gets that
-// ("FILE: NAME") instead of a note, if it is not nullptr.
-void take_pieces(FoundState&& state, Opened& opened, std::vector<std::string>* ignored = nullptr);
-void note_ignored(const std::vector<std::string>& ignored, Opened& opened);
+// Gives the tensors of the opened files the pieces that a naming found. What has none is the caller's (left_out.h).
+void take_pieces(FoundState&& state, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

@@ -17,7 +17,7 @@
 namespace scalai::checkpoint::internal {
 
 absl::StatusOr<ByteSourcePtr> Folder::source(const std::string& name) const {
-  return options_.opener ? options_.opener(location_in(path_, name)) : open_file_source(path_of(name));
+  return sources_->open(local() ? path_of(name) : location_in(path_, name));
 }
 
 absl::StatusOr<bool> Folder::has(const std::string& name) const {

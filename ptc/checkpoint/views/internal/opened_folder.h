@@ -2,6 +2,7 @@
 // One folder of a checkpoint, wherever it is: its small texts, and the names in it.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/byte_source.h"
 #include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/sources.h"
 
 namespace scalai::checkpoint::internal {
 
@@ -23,7 +25,13 @@ inline constexpr int64_t kMostManifestBytes = int64_t{1} << 31;
 
 class Folder {
  public:
-  Folder(std::string path, const OpenOptions& options) : path_(std::move(path)), options_(options) {}
+  // sources: of all files of the checkpoint; nullptr: those of this folder.
+  Folder(std::string path, const OpenOptions& options, std::shared_ptr<Sources> sources = nullptr)
+      : path_(std::move(path)),
+        options_(options),
+        sources_(sources ? std::move(sources) : std::make_shared<Sources>(options.opener)) {}
+  // Another folder of the same checkpoint.
+  Folder(std::string path, const Folder& other) : Folder(std::move(path), other.options_, other.sources_) {}
 
   const std::string& path() const { return path_; }
   const OpenOptions& options() const { return options_; }
@@ -49,6 +57,7 @@ class Folder {
   std::vector<std::string> names() const;
   std::string path_;
   const OpenOptions& options_;
+  std::shared_ptr<Sources> sources_;
 };
 
 bool is_rank_file(const std::string& name);  // "rank_003.safetensors"

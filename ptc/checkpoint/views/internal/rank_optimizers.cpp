@@ -50,11 +50,12 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
                                          Opened& opened) {
   SCALAI_ASSIGN_OR_RETURN(const collection::ParallelConfig config, collection::parse_layout(opened.info.layout));
   std::vector<BucketTensor> buckets;
-  const auto left_out = [&](std::string_view reason) {
-    opened.info.notes.push_back(fmt::format("left out: the optimizer's state in {}; {}", kOptimizer, reason));
-    return absl::OkStatus();
+  std::map<std::string, std::vector<SummedStorage>> sums;  // by file
+  LeftOut unknown, all;  // by their files
+  const auto left_out = [&](LeftOut& left, std::string_view reason) {
+    return leave_out(folder.options(), folder.path(), std::move(left), opened,
+                     fmt::format("the optimizer's state in {}", kOptimizer), reason);
   };
-  bool found = false;
   for (size_t rank = 0; rank < ranks.files.size(); ++rank) {
     const std::string& beside = ranks.files[rank];
     const std::string name = beside.substr(0, beside.rfind('/') + 1) + kOptimizer;
@@ -62,11 +63,17 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
     if (!has) continue;
     SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, folder.source(name));
     SCALAI_ASSIGN_OR_RETURN(const TorchFile file, read_torch_file(*source));
+    sums[name] = file.sums;
     const int index = static_cast<int>(rank), stage = index / config.tp / config.ep;
-    found = found || !file.tensors.empty();
     for (const StoredTensor& tensor : file.tensors) {
+      if (tensor.bytes == 0) continue;
       BucketTensor bucket;
-      if (tensor.shape.size() != 1 || tensor.shape.front() == 0 || !take_name(tensor.name, bucket)) continue;
+      const std::string named = fmt::format("{}: {}", name, tensor.name);
+      all.optimizer.push_back(named);
+      if (tensor.shape.size() != 1 || !take_name(tensor.name, bucket)) {
+        unknown.optimizer.push_back(named);
+        continue;
+      }
       // Experts' is on each rank of ep, and the others' on the first of them.
       bucket.group = bucket.chain > 0 ? index : index % config.tp + config.tp * stage;
       DcpChunk chunk{
@@ -77,11 +84,15 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
       buckets.push_back(std::move(bucket));
     }
   }
-  if (buckets.empty()) return found ? left_out("it is in a form before that of 2024") : absl::OkStatus();
+  if (buckets.empty()) return left_out(all, "it is in a form before that of 2024");
   const BucketLayout layout{config.tp, config.tp, padded_rows(opened, config.tp)};
   const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kYes, opened);
-  if (absl::IsFailedPrecondition(status)) return left_out(message_of(status));
+  if (absl::IsFailedPrecondition(status)) return left_out(all, message_of(status));
   SCALAI_RETURN_IF_ERROR(status);
+  SCALAI_RETURN_IF_ERROR(left_out(unknown, "nothing here is called so"));
+  for (OpenedFile& file : opened.files) {
+    for (const SummedStorage& sum : sums[file.name]) file.sums.push_back({sum.offset, sum.bytes, sum.checksum});
+  }
   // Every rank has the same learning rates.
   SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr first, folder.source(ranks.files.front()));
   absl::StatusOr<std::string> record = record_of_rank(*first);
@@ -93,23 +104,21 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
 
 }  // namespace
 
-absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming,
-                                  std::vector<std::string> ignored, Opened& opened) {
+absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming, LeftOut left,
+                                  Opened& opened) {
   const absl::Status numbered = open_numbered_states(opened);
   if (!numbered.ok() && !absl::IsFailedPrecondition(numbered)) return numbered;
-  if (!numbered.ok())
-    opened.info.notes.push_back(fmt::format("left out: the optimizer's state; {}", message_of(numbered)));
   std::set<std::string> taken;
   for (const OpenedFile& file : opened.files) {
     for (const OpenedTensor& tensor : file.tensors) {
       if (!tensor.pieces.empty()) taken.insert(fmt::format("{}: {}", file.name, tensor.name));
     }
   }
-  // Steps are the job's iteration.
-  std::erase_if(ignored, [&](const std::string& each) {
-    return taken.count(each) != 0 || (numbered.ok() && each.ends_with(".step"));
-  });
-  note_ignored(ignored, opened);
+  std::erase_if(left.optimizer, [&](const std::string& each) { return taken.count(each) != 0; });
+  std::erase_if(left.ignored, [](const std::string& each) { return each.ends_with(".step"); });  // the job's iteration
+  const std::string reason = numbered.ok() ? "nothing here is called so" : message_of(numbered);
+  SCALAI_RETURN_IF_ERROR(
+      leave_out(folder.options(), folder.path(), std::move(left), opened, "the optimizer's state", reason));
   return open_distributed_optimizers(folder, ranks, naming, opened);
 }
 

@@ -63,7 +63,7 @@ absl::Status edit_config(int64_t kv_heads, std::string& config) {
   if (!document.contains(kKey))
     return invalid(fmt::format("--kv=replicate: config.json has no {}, which would have to say {}", kKey, kv_heads));
   document[kKey] = kv_heads;
-  config = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  config = json_text(document, {.indent = 2}) + "\n";
   return absl::OkStatus();
 }
 

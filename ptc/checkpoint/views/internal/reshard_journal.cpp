@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::string& path, 
   SCALAI_ASSIGN_OR_RETURN(FileDescriptor fd, open_locked(path));
   SCALAI_ASSIGN_OR_RETURN(const std::string text, text_of(fd.get(), path));
   std::unique_ptr<Journal> journal(
-      new Journal(path, std::move(fd), json({{"schema_version", kVersion}, {"job", job}}).dump()));
+      new Journal(path, std::move(fd), json_text(json({{"schema_version", kVersion}, {"job", job}}))));
   SCALAI_RETURN_IF_ERROR(journal->read(text, job, restart));
   return journal;
 }
@@ -186,22 +186,22 @@ absl::Status Journal::write(const std::string& line) {
 }
 
 absl::Status Journal::sync_point(size_t file, const SyncPoint& point) {
-  return append(json({{"file", file}, {"bytes", point.bytes}, {"xxh3_128", point.checksum}}).dump());
+  return append(json_text(json({{"file", file}, {"bytes", point.bytes}, {"xxh3_128", point.checksum}})));
 }
 
 absl::Status Journal::file_done(size_t file, const FileSums& sums) {
   json line = {{"file", file}, {"xxh3_128", sums.file}, {"tensors", json::object()}};
   for (const auto& [name, sum] : sums.tensors) line["tensors"][name] = sum;
-  return append(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  return append(json_text(line));
 }
 
 absl::Status Journal::publish(const std::string& manifest_checksum) {
-  return append(json({{"publish", true}, {"xxh3_128", manifest_checksum}}).dump());
+  return append(json_text(json({{"publish", true}, {"xxh3_128", manifest_checksum}})));
 }
 
 absl::Status Journal::withdraw() {
   publishing_.reset();
-  return append(json({{"publish", false}}).dump());
+  return append(json_text(json({{"publish", false}})));
 }
 
 absl::Status Journal::forget() {

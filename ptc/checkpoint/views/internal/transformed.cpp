@@ -154,8 +154,7 @@ absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpo
     changed.insert(tensor.name);
     taken.thread_bytes = std::max(taken.thread_bytes, tensor.scratch_bytes);
     const tensor::Box whole = tensor::Box::whole(tensor.shape);
-    OpenedTensor stored{
-        .name = tensor.name, .dtype = tensor.dtype, .elements = tensor.shape.elements(), .checksum = ""};
+    OpenedTensor stored{.name = tensor.name, .dtype = tensor.dtype, .elements = tensor.shape.elements()};
     stored.pieces = {{tensor.name, {.box = whole, .offset = 0, .strides = tensor.shape.strides()}}};
     stored.offset = source->add(std::move(tensor));
     made.tensors.push_back(std::move(stored));

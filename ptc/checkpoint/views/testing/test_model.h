@@ -41,6 +41,14 @@ inline std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+inline std::string deepseek_config() {
+  return R"({"architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 8, "intermediate_size": 8,
+ "moe_intermediate_size": 4, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 16,
+ "max_position_embeddings": 8, "q_lora_rank": 4, "kv_lora_rank": 4, "qk_nope_head_dim": 2, "qk_rope_head_dim": 2,
+ "v_head_dim": 2, "n_routed_experts": 2, "n_shared_experts": 1, "num_experts_per_tok": 1, "first_k_dense_replace": 1,
+ "num_nextn_predict_layers": 1})";
+}
+
 // What a model of this config.json has, in BF16.
 struct TinyModel {
   Family family;
@@ -73,9 +81,10 @@ inline std::vector<std::byte> random_bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-// config.json and its safetensors files under Hugging Face's names. finite: no infinities and no NaN.
+// config.json and its safetensors files under Hugging Face's names. finite: no infinities and no NaN. more: other tensors,
+// in the last file.
 inline void write_hugging_face(const std::string& folder, const std::string& config, const WholeOptions& options = {},
-                               uint64_t seed = 1, bool finite = false) {
+                               uint64_t seed = 1, bool finite = false, const std::vector<TensorSpec>& more = {}) {
   std::filesystem::create_directories(folder);
   write_text(folder + "/config.json", config);
   const TinyModel tiny = tiny_model(config);
@@ -85,6 +94,7 @@ inline void write_hugging_face(const std::string& folder, const std::string& con
   for (const ArrangedFile& file : *files) {
     std::vector<TensorSpec> specs;
     for (const ArrangedTensor& tensor : file.tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+    if (&file == &files->back()) specs.insert(specs.end(), more.begin(), more.end());
     std::vector<std::byte> bytes;
     const absl::Status written =
         write_safetensors(folder + "/" + file.name, specs, file.metadata,

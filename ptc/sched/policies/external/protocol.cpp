@@ -26,7 +26,7 @@ absl::StatusOr<Json> parse(const std::string& line) {
   return json;
 }
 
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string line_of(const Json& json) { return json_text(json); }
 
 }  // namespace external
 
@@ -162,7 +162,8 @@ absl::StatusOr<Greeting> check_hello(const std::string& answer) {
   const Json version = json.value("scalai_policy", Json());
   if (!version.is_number_integer() || version != kExternalProtocol) {
     return failed(fmt::format("it speaks version {} of the protocol, this program speaks {}: {}",
-                              version.is_null() ? "?" : version.dump(), kExternalProtocol, external::shown(answer)));
+                              version.is_null() ? "?" : json_text(version), kExternalProtocol,
+                              external::shown(answer)));
   }
   const std::vector<std::string> fields = {"scalai_policy", "name", "delta", "past", "curves"};
   for (const auto& [name, value] : json.items()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ptc/base/hash.h"
-#include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/sched/answer_bytes.h"
 
@@ -86,7 +85,10 @@ absl::StatusOr<SiaSolution> solution_of(std::string_view bytes, std::span<const 
   solution.found = answer.below(answer.number(), 2) == 1;
   solution.gap = answer.real();
   for (const SiaJob& job : jobs) {  // -1: none
-    solution.chosen.push_back(static_cast<int>(answer.below(answer.number() + 1, job.choices.size() + 1)) - 1);
+    const int64_t choice = answer.number();
+    const size_t choices = job.choices.size();
+    const int64_t next = std::min(choice, static_cast<int64_t>(choices)) + 1;  // beyond the last: still a number
+    solution.chosen.push_back(static_cast<int>(answer.below(next, choices + 1)) - 1);
   }
   if (!answer.done()) return invalid("the snapshot's answer is no choices");
   return solution;

@@ -37,6 +37,9 @@ TEST(KeptAnswers, ChoicesComeBack) {
   for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(solution_of(bytes.substr(0, size), jobs).ok()) << size;
   EXPECT_FALSE(solution_of(bytes_of({.chosen = {2, -1, 0}}), jobs).ok()) << "no such choice";
+  std::string far = bytes;
+  far.replace(16, 8, "\xff\xff\xff\xff\xff\xff\xff\x7f");
+  EXPECT_FALSE(solution_of(far, jobs).ok()) << "the last number there is";
 }
 
 TEST(KeptAnswers, TheDigestIsOfTheQuestion) {

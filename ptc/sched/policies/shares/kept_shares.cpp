@@ -1,5 +1,6 @@
 #include "ptc/sched/policies/shares/kept_shares.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ptc/base/hash.h"
@@ -24,12 +25,14 @@ std::string bytes_of(const Shares& shares) {
   return answer.take();
 }
 
-absl::StatusOr<Shares> shares_of(std::string_view bytes) {
+absl::StatusOr<Shares> shares_of(std::string_view bytes, const ShareProblem& problem) {
   AnswerReader answer(bytes);
+  bool fits = true;
   Shares shares;
   shares.alone.resize(answer.size());
   for (std::vector<double>& row : shares.alone) {
     row.resize(answer.size());
+    fits = fits && row.size() == problem.gpus.size();
     for (double& value : row) value = answer.real();
   }
   shares.paired.resize(answer.size());
@@ -38,8 +41,14 @@ absl::StatusOr<Shares> shares_of(std::string_view bytes) {
   for (int64_t* value : {&shares.effort.programs, &shares.effort.pivots, &shares.effort.retries})
     *value = answer.number();
   shares.dropped.resize(answer.size());
-  for (JobId& job : shares.dropped) job = JobId(answer.number());
-  if (!answer.done()) return invalid("the snapshot's answer is no shares");
+  for (JobId& job : shares.dropped) {
+    const int64_t id = answer.number();
+    job = JobId(id);
+    fits = fits && std::any_of(problem.jobs.begin(), problem.jobs.end(),
+                               [&](const ShareJob& one) { return one.id.value == id; });
+  }
+  fits = fits && shares.alone.size() == problem.jobs.size() && shares.paired.size() == problem.pairs.size();
+  if (!answer.done() || !fits) return invalid("the snapshot's answer is no shares of the jobs");
   return shares;
 }
 
@@ -68,7 +77,7 @@ ShareSolver kept(ShareSolver solver, AnswerLog* log) {
                               SCALAI_ASSIGN_OR_RETURN(const Shares shares, solver(problem));
                               return bytes_of(shares);
                             }));
-    return shares_of(bytes);
+    return shares_of(bytes, problem);
   };
 }
 

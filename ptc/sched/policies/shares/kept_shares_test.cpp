@@ -7,7 +7,9 @@
 namespace scalai::sched {
 namespace kept_shares_test {
 
-const Shares kShares{.alone = {{0.1, 1.0 / 3}, {}, {-0.0, 1e-310}},
+const ShareProblem kProblem{
+    .gpus = {4, 2}, .prices = {1, 1}, .jobs = {{.id = JobId(0)}, {.id = JobId(4)}, {.id = JobId(5)}}, .pairs = {{}}};
+const Shares kShares{.alone = {{0.1, 1.0 / 3}, {1, 2}, {-0.0, 1e-310}},
                      .paired = {0.25},
                      .objective = 1.0 / 7,
                      .effort = {.programs = 3, .pivots = 41, .retries = 1},
@@ -15,7 +17,7 @@ const Shares kShares{.alone = {{0.1, 1.0 / 3}, {}, {-0.0, 1e-310}},
 
 TEST(KeptShares, ComeBackAsTheyWere) {
   const std::string bytes = bytes_of(kShares);
-  const auto back = shares_of(bytes);
+  const auto back = shares_of(bytes, kProblem);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(bytes_of(*back), bytes);
   EXPECT_EQ(back->alone, kShares.alone);
@@ -24,9 +26,28 @@ TEST(KeptShares, ComeBackAsTheyWere) {
   EXPECT_EQ(back->objective, kShares.objective);
   EXPECT_EQ(back->effort.pivots, 41);
   EXPECT_EQ(back->dropped, kShares.dropped);
-  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(shares_of(bytes.substr(0, size)).ok()) << size;
-  EXPECT_FALSE(shares_of(bytes + std::string(8, '\0')).ok());
-  EXPECT_FALSE(shares_of(std::string(8, '\x7f')).ok()) << "more than there is room for";
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(shares_of(bytes.substr(0, size), kProblem).ok()) << size;
+  EXPECT_FALSE(shares_of(bytes + std::string(8, '\0'), kProblem).ok());
+  EXPECT_FALSE(shares_of(std::string(8, '\x7f'), kProblem).ok()) << "more than there is room for";
+}
+
+// Rounds index by them.
+TEST(KeptShares, AreOfTheProblemsJobs) {
+  const auto accepted = [](const auto& change) {
+    Shares shares = kShares;
+    change(shares);
+    return shares_of(bytes_of(shares), kProblem).ok();
+  };
+  EXPECT_TRUE(accepted([](Shares&) {}));
+  EXPECT_FALSE(accepted([](Shares& shares) { shares.alone.pop_back(); }));
+  EXPECT_FALSE(accepted([](Shares& shares) { shares.alone.emplace_back(2); }));
+  EXPECT_FALSE(accepted([](Shares& shares) { shares.alone[1].pop_back(); }));
+  EXPECT_FALSE(accepted([](Shares& shares) { shares.paired.clear(); }));
+  EXPECT_FALSE(accepted([](Shares& shares) { shares.dropped = {JobId(3)}; }));
+  std::string far = bytes_of(kShares);
+  far[far.size() - 4] = 1;  // job 2^32 + 4
+  EXPECT_FALSE(shares_of(far, kProblem).ok());
 }
 
 TEST(KeptShares, TheDigestIsOfAllThatASolverSees) {
@@ -62,7 +83,7 @@ TEST(KeptShares, ASolverIsAskedOnce) {
     ++asked;
     return kShares;
   };
-  const ShareProblem problem{.gpus = {4}, .prices = {}, .jobs = {}, .pairs = {}};
+  const ShareProblem& problem = kProblem;
   { EXPECT_TRUE(kept(solver, AnswerLog::create(folder + "/s", "x").value().get())(problem).ok()); }
   const auto log = AnswerLog::resume(folder + "/s", "x");
   ASSERT_TRUE(log.ok()) << log.status();
