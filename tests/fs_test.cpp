@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
+#include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/fs_end_to_end.h"
@@ -139,6 +141,29 @@ TEST_F(FsTest, AChangedSourceIsAnErrorToo) {
   EXPECT_EQ(file.read(200'000, 100), "");
   EXPECT_EQ(file.error(), EIO);
   EXPECT_THAT(log_of("m"), HasSubstr("changed"));
+}
+
+// The bytes that are read are not the damaged one, but of the same stored tensor. It is one that tp cuts: of replicas, as of
+// norms, the mount reads the first.
+TEST_F(FsTest, ADamagedSourceIsAnErrorToo) {
+  ASSERT_EQ(scalai(fmt::format("checkpoint reshard {} {} --to=tp2", path("hf"), path("ranks"))).code, 0);
+  const std::string file = path("ranks/rank_001.safetensors"), before = read_all(file);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, before.data(), sizeof header_bytes);
+  const nlohmann::json header = nlohmann::json::parse(before.substr(8, header_bytes));
+  const std::string name = "embedding.word_embeddings.weight";
+  ASSERT_TRUE(header.contains(name)) << header;
+  const auto begin = static_cast<int64_t>(8 + header_bytes) + header.at(name).at("data_offsets").at(0).get<int64_t>();
+  std::string damage = before;
+  damage[static_cast<size_t>(begin)] ^= 1;
+  write_all(file, damage);
+  ASSERT_EQ(mount("m", "--checkpoint=" + path("ranks")).code, 0);
+  OpenedFile sound(path("m/views/tp2/rank_000.safetensors")), damaged(path("m/views/tp2/rank_001.safetensors"));
+  EXPECT_EQ(sound.read(begin + 20, 10).size(), 10u);
+  EXPECT_EQ(damaged.read(begin + 20, 10), "");
+  EXPECT_EQ(damaged.error(), EIO);
+  EXPECT_THAT(log_of("m"), HasSubstr("ranks/rank_001.safetensors: tensor \"" + name + "\""));
+  EXPECT_THAT(log_of("m"), HasSubstr("do not have the checksum of the manifest"));
 }
 
 // PyPI's safetensors maps the file and hands out views of the mapping.
