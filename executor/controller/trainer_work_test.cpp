@@ -297,12 +297,17 @@ TEST_F(Trained, MemoryThatNobodyCanMapEndsTheRun) {
   EXPECT_THAT(message_of(ran.report.status()), HasSubstr("no driver here"));
 }
 
+// Two devices with the same state, and checkpoints.
+std::string replicas() {
+  return job_text(
+      "a",
+      "gpus: 2 steps: 41 configs { layout: \"dp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: "
+      "\"1s\" } checkpoint { every_steps: 10 }");
+}
+
 // Half of the new step is written: nobody may read that memory. The other replica has the state.
 TEST_F(Trained, ATornHolderDoesNotCount) {
-  const scenario::Scenario scenario = scenario_of(
-      job_text("a",
-               "gpus: 2 steps: 41 configs { layout: \"dp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: "
-               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const scenario::Scenario scenario = scenario_of(replicas());
   const Ran ran = train(scenario, "SCALAI_TEST_DEATHS=g1:amid:14");
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
   EXPECT_EQ(ran.report->jobs[0].state, "complete");
@@ -317,10 +322,7 @@ TEST_F(Trained, ATornHolderDoesNotCount) {
 
 // Its device may be why, so it is not tried without end.
 TEST_F(Trained, ADeviceWhoseTrainersDieAgainAndAgainIsLeft) {
-  const scenario::Scenario scenario = scenario_of(
-      job_text("a",
-               "gpus: 2 steps: 41 configs { layout: \"dp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: "
-               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const scenario::Scenario scenario = scenario_of(replicas());
   const Ran ran = train(scenario, "SCALAI_TEST_DEATHS='g1:amid:14 g1:amid:20 g1:amid:25'");
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
   const std::vector<control::ReconfigurationRecord>& changes = ran.report->jobs[0].reconfigurations;
