@@ -167,7 +167,7 @@ absl::Status Trainers::start(DeviceId device, Trainer& trainer) {
 absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
   std::array<char, 65536> buffer{};
   const ssize_t got = ::recv(trainer.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got == 0) return absl::UnavailableError("the connection has ended");
+  if (got == 0) return absl::UnavailableError("it closed its connection to the worker");
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return std::vector<std::string>();
     return absl::UnavailableError(std::strerror(errno));
@@ -179,11 +179,11 @@ absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
     std::string message = trainer.received.substr(begin, end - begin);
     begin = end + 1;
     const json said = read_json(message).value_or(json());
-    if (!said.is_object()) return invalid("a trainer sent what is no message");
+    if (!said.is_object()) return invalid("it sent what is no message");
     if (said.contains("device")) {
       trainer.hears = true;
     } else if (!trainer.hears) {
-      return invalid("a trainer spoke before it said its device");
+      return invalid("it spoke before it said its device");
     } else if (!said.contains("done")) {
       trainer.notes.push_back(std::move(message));
     } else {
@@ -192,7 +192,7 @@ absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
     }
   }
   trainer.received.erase(0, begin);
-  if (trainer.received.size() > kMostMessageBytes) return invalid("a trainer sent what is no message");
+  if (trainer.received.size() > kMostMessageBytes) return invalid("it sent what is no message");
   return answers;
 }
 
@@ -211,9 +211,10 @@ void Trainers::wait_for_news(int timeout_ms) {
   ::poll(watched.data(), watched.size(), timeout_ms);
 }
 
-std::string Trainers::end_of(DeviceId device, Trainer& trainer) {
+std::string Trainers::end_of(DeviceId device, Trainer& trainer, const absl::Status& why) {
   if (!trainer.process) return "it does not run";
-  std::optional<ProcessEnd> end = trainer.process->wait(kEnd_s);
+  // One that closes its connection mostly ends; one that says what it must not goes on.
+  std::optional<ProcessEnd> end = absl::IsInvalidArgument(why) ? std::nullopt : trainer.process->wait(kEnd_s);
   // What it had sent counts. Its children may keep the connection open, so it need not end.
   for (size_t before = SIZE_MAX; trainer.notes.size() != before;) {
     before = trainer.notes.size();
@@ -222,27 +223,28 @@ std::string Trainers::end_of(DeviceId device, Trainer& trainer) {
   trainer.socket = FileDescriptor();
   trainer.received.clear();
   trainer.hears = false;
-  const bool by_us = !end.has_value();
-  if (by_us) {
+  std::string how = end ? end->str() : "";
+  if (!end) {
     (void)trainer.process->kill();
     end = trainer.process->wait(kEnd_s);
+    how = end ? fmt::format("killed: {}", why.ok() ? "it did not end" : message_of(why)) : "does not end";
   }
   trainer.process.reset();
-  const std::string how = by_us ? "closed its connection to the worker and went on, so it was killed"
-                          : end ? end->str()
-                                : "does not end";
   return fmt::format("{}, see {}/g{}.log", how, program_.logs, device.value);
 }
 
 std::optional<Trainers::Answer> Trainers::answer_to(const Order& order, std::set<DeviceId>& told, bool in_time) {
   const DeviceId device = order.device;
   Trainer& trainer = trainers_[device];
-  const auto gone = [&] { return Answer{device, "", end_of(device, trainer)}; };
+  const auto gone = [&](const absl::Status& why = absl::OkStatus()) {
+    return Answer{device, "", end_of(device, trainer, why)};
+  };
   const bool alive = running(device);  // its children may keep the connection open
   if (!alive && !trainer.process) return gone();
   if (!trainer.hears) {
     if (!in_time) (void)trainer.process->kill();
-    if (!receive(trainer).ok() || !alive || !in_time) return gone();
+    const absl::Status heard = receive(trainer).status();
+    if (!heard.ok() || !alive || !in_time) return gone(heard);
     if (!trainer.hears) return std::nullopt;
   }
   if (order.what.empty()) return alive ? Answer{device, "", ""} : gone();
@@ -252,7 +254,7 @@ std::optional<Trainers::Answer> Trainers::answer_to(const Order& order, std::set
   }
   const absl::StatusOr<std::vector<std::string>> answers = receive(trainer);
   if (answers.ok() && !answers->empty()) return Answer{device, answers->back(), ""};
-  if (!answers.ok() || !alive) return gone();
+  if (!answers.ok() || !alive) return gone(answers.status());
   return std::nullopt;
 }
 

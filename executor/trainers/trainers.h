@@ -113,7 +113,8 @@ class Trainers {
   // Reads what there is: answers that are complete, or why the connection is of no use any more.
   absl::StatusOr<std::vector<std::string>> receive(Trainer& trainer);
   void wait_for_news(int timeout_ms);
-  std::string end_of(DeviceId device, Trainer& trainer);  // waits for it, and cleans up
+  // Waits for its end, or kills it, and cleans up. How it ended; `why` it is given up.
+  std::string end_of(DeviceId device, Trainer& trainer, const absl::Status& why = absl::OkStatus());
   size_t slot(DeviceId device);
 
   TrainerProgram program_;
