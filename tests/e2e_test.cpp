@@ -116,8 +116,7 @@ TEST_F(EndToEnd, AJobLeavesHostsBehindASwitchInBothFlowSolvers) {
             "events { at: \"50s\" fail { switches: \"leaf0\" leave: true } }\n"
             "events { at: \"120s\" repair { switches: \"leaf0\" } }\n");
   for (const char* network : {"simgrid", "maxmin"}) {
-    const Outcome run =
-        scalai(fmt::format("sim '{}' --network={} --format=json", path("cut.textproto"), network));
+    const Outcome run = scalai(fmt::format("sim '{}' --network={} --format=json", path("cut.textproto"), network));
     ASSERT_EQ(run.code, 0) << run.err;
     const Json job = Json::parse(run.out).at("jobs").at(0);
     ASSERT_EQ(job.at("reconfigurations").size(), 2U);

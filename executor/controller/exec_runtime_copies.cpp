@@ -114,8 +114,7 @@ absl::Status ExecRuntime::Impl::wait_for_copies(const Agenda::TrainEnd& end) {
   if (!options_.late_checkpoints || state.copies.empty() || !(due || is_last(end.job, end.step)))
     return absl::OkStatus();
   if (due && !std::exchange(state.told_late, true))
-    say("scalai exec: job {}: at step {} the checkpoint of step {} is still being written: training waits for it, as "
-        "it "
+    say("scalai exec: job {}: at step {} the checkpoint of step {} is still being written: training waits for it, and "
         "will at later checkpoints\n",
         spec(end.job).name, end.step, state.copies.front().command.step);
   for (Copy& copy : state.copies) {

@@ -23,10 +23,10 @@
 namespace scalai::executor {
 namespace live_run_test {
 
-using ::testing::HasSubstr;
 using collection::Collection;
 using proto::CommandBody;
 using testing::Fleet;
+using ::testing::HasSubstr;
 
 constexpr int32_t kJob = 0;
 constexpr int kHosts = 2, kGpus = 2;

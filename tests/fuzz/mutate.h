@@ -38,8 +38,8 @@ void mutate(std::string& text, Random& random);
 int changes(Random& random);
 
 // A message as bytes (of a seed where they are none) with changes.
-std::string mutate_bytes(std::string_view bytes, const std::string& seed, google::protobuf::Message& message, Random& random,
-                         const Nested& nested = {});
+std::string mutate_bytes(std::string_view bytes, const std::string& seed, google::protobuf::Message& message,
+                         Random& random, const Nested& nested = {});
 // A text form (of a seed where it is none) with changes.
 std::string mutate_textproto(std::string_view text, std::string_view seed, google::protobuf::Message& message,
                              Random& random);

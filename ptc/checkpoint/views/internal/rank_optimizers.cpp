@@ -51,7 +51,7 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
   SCALAI_ASSIGN_OR_RETURN(const collection::ParallelConfig config, collection::parse_layout(opened.info.layout));
   std::vector<BucketTensor> buckets;
   std::map<std::string, std::vector<SummedStorage>> sums;  // by file
-  LeftOut unknown, all;  // by their files
+  LeftOut unknown, all;                                    // by their files
   const auto left_out = [&](LeftOut& left, std::string_view reason) {
     return leave_out(folder.options(), folder.path(), std::move(left), opened,
                      fmt::format("the optimizer's state in {}", kOptimizer), reason);
