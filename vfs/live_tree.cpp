@@ -146,7 +146,7 @@ class JobFolder final : public Directory, public std::enable_shared_from_this<Jo
     return at == shown_.end() ? Entry() : Entry{at->second.name, Kind::kDirectory};
   }
   std::string current();
-  void rest(double idle_s);
+  bool rest(double idle_s);  // whether a step went
   void close() {
     const std::lock_guard lock(mutex_);
     newest_ = nullptr;
@@ -201,9 +201,14 @@ std::string JobFolder::current() {
   }
   if (!newest) return kNone;
   absl::StatusOr<ShownStep> step = newest();
-  if (absl::IsResourceExhausted(step.status())) {  // a newer step is worth more than one that nobody has open
-    rest(kInUse_s);
-    step = newest();
+  // A newer step is worth more than one that nobody has open, or has just been led to.
+  const auto until = Clock::now() + std::chrono::duration<double>(1.1 * kInUse_s);
+  while (absl::IsResourceExhausted(step.status()) && Clock::now() < until) {
+    if (rest(kInUse_s)) {
+      step = newest();
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
   const std::lock_guard lock(mutex_);
   if (!step.ok()) {
@@ -233,10 +238,10 @@ std::string JobFolder::last_kept() {
   return "";
 }
 
-void JobFolder::rest(double idle_s) {
+bool JobFolder::rest(double idle_s) {
   const std::lock_guard lock(mutex_);
   for (const auto& [index, one] : shown_) one.keeping->rest(idle_s);
-  std::erase_if(shown_, [](const auto& entry) { return !entry.second.keeping->is_kept(); });
+  return std::erase_if(shown_, [](const auto& entry) { return !entry.second.keeping->is_kept(); }) > 0;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
     python dying.py STEP:DEVICE:before|amid|host,PROCESSES:DEVICE:build|build-host,… WORDS-OF-GPT.PY
 
-before: at the beginning of the step; amid: when the optimizer has rewritten the state, and before Scalai hears of it; host:
+before: at the beginning of the step; amid: when the optimizer has rewritten the state, before Scalai hears of it; host:
 at the beginning of the step, its worker; build: when it has built the model for so many processes, and not yet got its
 state; build-host: then, its worker. What has happened is a file of that name in the current folder.
 """
@@ -11,8 +11,6 @@ import os
 import pathlib
 import signal
 import sys
-
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"))
 import gpt  # noqa: E402
@@ -45,6 +43,7 @@ def batch_of(text, ids, options, read=gpt.batch_of):
 def builder(options, make=gpt.builder):
     def build(world):
         built = make(options)(world)
+        built[1].register_step_post_hook(lambda *_: die_if_due(done + 1, "amid"))  # before Scalai's own
         die_if_due(world.size, "build")
         die_if_due(world.size, "build-host")
         return built
@@ -53,5 +52,4 @@ def builder(options, make=gpt.builder):
 
 
 gpt.Log, gpt.batch_of, gpt.builder = Log, batch_of, builder
-register_optimizer_step_post_hook(lambda *_: die_if_due(done + 1, "amid"))
 gpt.main()

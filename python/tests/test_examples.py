@@ -32,7 +32,8 @@ LEFT_OUT = {
 # Exit codes that are right besides 0: 4 where this machine lacks something, 1 where the command says how it ended.
 OTHER_CODES = {"--backend=cuda": 4, "--require=cuda,nccl": 4, "--require-goals": 1, "plan diff": 1}
 # The same commands, with less to do: a tiny model's ranks, and shorter runs.
-SMALLER = [("--seeds=20", "--seeds=2"), ("--seeds=5", "--seeds=2"), ("failure-rate-sweep.textproto", "failure-rate-sweep.textproto --set=until=3d"),
+SMALLER = [("--seeds=20", "--seeds=2"), ("--seeds=5", "--seeds=2"), ("failure-rate-sweep.textproto", "failure-rate-sweep.textproto --set=until=1d"),
+           ("--range=1h,1d", "--range=6h,12h"), ("accuracy policies --data", "accuracy policies --set=G7 --data"),
            ("exec calibrate", "exec calibrate --bytes=16MiB --repetitions=1"), ("exec bench", "exec bench --repetitions=1"),
            ("ranks/ --from=tp8,pp4 --model=llama3-8b", "ranks/ --from=tp8,pp4 --config=tiny.json"),
            ("ranks/ out/ --from=tp8,pp4 --config=config.json", "ranks/ out/ --force --from=tp8,pp4 --config=tiny.json")]

@@ -2,9 +2,11 @@
 process."""
 
 import csv
+import datetime
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import subprocess
@@ -23,10 +25,17 @@ LAUNCHER = "sh -c '\"$@\" & \"$@\" & wait' launcher"  # two workers on this mach
 WATCHING = pathlib.Path(__file__).resolve().parent / "watching.py"
 READING = pathlib.Path(__file__).resolve().parent / "reading.py"
 DYING = pathlib.Path(__file__).resolve().parent / "dying.py"
-MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
+MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32", "--layers=2"]  # three ranks: FSDP2's shards are not all equal
 LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
-STEPS = 64
+STEPS = 42
 SECONDS = 900
+
+
+def share(*kinds):
+    """One of them by the seed $SCALAI_SEED, which changes from day to day; all with $SCALAI_SOAK."""
+    if os.environ.get("SCALAI_SOAK"):
+        return kinds
+    return random.Random(os.environ.get("SCALAI_SEED", datetime.date.today().isoformat())).sample(kinds, 1)
 
 
 def program(*words):
@@ -72,7 +81,7 @@ def write_scenario(folder, gpus, changes, layout_of=LAYOUTS):
     (folder / "job.textproto").write_text(
         'schema_version: 1 name: "real" until: "1h"\n'
         'cluster { hosts { count: 4 gpus: 2 gpu: "h100-80g" nic: "400Gbps" } storage { read: "2GB/s" write: "2GB/s" } }\n'
-        f'jobs {{\n  name: "gpt" global_batch: 12 gpus: {gpus} steps: {STEPS} checkpoint {{ every_steps: 20 }}\n'
+        f'jobs {{\n  name: "gpt" global_batch: 12 gpus: {gpus} steps: {STEPS} checkpoint {{ every_steps: 12 }}\n'
         f'  dataset {{ samples: {samples} drop_last: true }}\n{configs}}}\n'
         + events, encoding="utf-8")
 
@@ -95,7 +104,7 @@ def check(folder, alone, most=2e-5):
 
 
 def test_twelve_changes_of_layout(tmp_path, alone):
-    changes = list(zip(range(4, 64, 5), (4, 2, 1, 3, 6, 4, 8, 1, 6, 2, 3, 8)))
+    changes = list(zip(range(3, 39, 3), (4, 2, 1, 3, 6, 4, 8, 1, 6, 2, 3, 8)))
     write_scenario(tmp_path, 8, changes)
     run([*training(tmp_path, tmp_path / "loss.csv"), "--standby"], tmp_path)
     summary = check(tmp_path, alone)
@@ -110,7 +119,7 @@ def test_twelve_changes_of_layout(tmp_path, alone):
 
 
 def test_a_program_that_begins_anew_for_every_layout(tmp_path, alone):
-    write_scenario(tmp_path, 2, [(20, 4), (40, 1)])
+    write_scenario(tmp_path, 2, [(12, 3), (24, 1)])
     run(training(tmp_path, tmp_path / "loss.csv", PROGRAM, "--restart"), tmp_path)
     check(tmp_path, alone)
     assert len(losses(tmp_path / "loss.csv")) == STEPS, "no step was trained twice"
@@ -125,7 +134,7 @@ def test_a_program_without_a_scenario(tmp_path, alone):
         deadline = time.monotonic() + SECONDS
         while running.poll() is None and time.monotonic() < deadline:
             if list((tmp_path / "out" / "checkpoints").rglob("manifest.json")) and (tmp_path / "loss.csv").exists() \
-                    and losses(tmp_path / "loss.csv")[-1][0] >= 20:
+                    and 2 in [ranks for *_, ranks in numbers(tmp_path / "loss.csv").values()]:
                 run(command("exec", "ctl", "resize", "--run=out", "--gpus=4"), tmp_path)
                 break
             time.sleep(0.05)
@@ -141,26 +150,27 @@ def test_a_program_without_a_scenario(tmp_path, alone):
     assert checkpoint.info["kind"] == "job" and checkpoint.info["step"] > 0
 
 
-@pytest.mark.parametrize("kind", ["train", "copied"])
+@pytest.mark.parametrize("kind", share("train", "copied"))
 def test_scaler_and_schedule_that_looks_at_the_loss(tmp_path, kind):
     """Their state follows the job over three changes and a killed process: rates and scales are those of a static run."""
-    run([sys.executable, str(WATCHING), "static", "-", "60", "static.csv"], tmp_path)
-    run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), "--steps=60", "--hosts=1", "--gpus-per-host=3",
-                "--standby", "--out=out", "--", sys.executable, WATCHING, kind, "10:3,25:0,30:1,45:2", "60", "loss.csv"), tmp_path)
-    assert (tmp_path / "loss.25").exists(), "a process killed itself"
+    steps = 40
+    run([sys.executable, str(WATCHING), "static", "-", str(steps), "static.csv"], tmp_path)
+    run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), f"--steps={steps}", "--hosts=1", "--gpus-per-host=3",
+                "--standby", "--out=out", "--", sys.executable, WATCHING, kind, "6:3,15:0,20:1,30:2", steps, "loss.csv"), tmp_path)
+    assert (tmp_path / "loss.15").exists(), "a process killed itself"
     static, changing = (numbers(tmp_path / f"{name}.csv") for name in ("static", "loss"))
-    assert sorted(changing) == sorted(static) == list(range(60))
+    assert sorted(changing) == sorted(static) == list(range(steps))
     assert {step: row[1:] for step, row in changing.items()} == {step: row[1:] for step, row in static.items()}
     assert max(abs(changing[step][0] - static[step][0]) for step in static) <= 2e-5
-    assert len({rate for _, rate, _ in static.values()}) > 10 and static[59][2] == 2.0**16, "there was something to keep"
+    assert len({rate for _, rate, _ in static.values()}) > 10 and static[steps - 1][2] == 2.0**12, "there was something to keep"
 
 
 def test_samples_read_ahead_are_those_that_are_trained(tmp_path):
     """Over changes of the share and a death between optimizer and `advance`: each step has its batch, once."""
-    steps = 40  # five passes
+    steps = 64  # eight passes
     said = run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), f"--steps={steps}", "--hosts=1",
                        "--gpus-per-host=3", "--standby", "--out=out", "--", sys.executable, READING,
-                       "4:3,9:kill,24:1,32:2", steps, "."), tmp_path)
+                       "3,kill,1,2", steps, "."), tmp_path)
     assert (tmp_path / "died").exists(), "a process killed itself"
     read = {}
     for log in tmp_path.glob("[0-9].csv"):
@@ -175,18 +185,7 @@ def test_samples_read_ahead_are_those_that_are_trained(tmp_path):
     assert job["dataset"]["exactly_once"] and job["dataset"]["samples_read"] == steps * 12, said.stdout
 
 
-def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):
-    """The third of three processes is on another host than those that wait for it, and they for each other."""
-    write_scenario(tmp_path, 3, [])
-    began = time.monotonic()
-    said = run(training(tmp_path, tmp_path / "loss.csv", DYING, "30:2:host"), tmp_path)
-    assert time.monotonic() - began < 900, "nobody waits for a timeout of PyTorch's"
-    summary = check(tmp_path, alone)
-    assert "lost the worker of h1" in said.stdout + said.stderr
-    assert summary["jobs"][0]["lost_steps"] == 30 - 20
-
-
-@pytest.mark.parametrize("every", [0, 20])
+@pytest.mark.parametrize("every", share(0, 20))
 def test_another_controller_goes_on_where_the_trainers_stand(tmp_path, alone, every):
     """The first is killed in mid-training, with and without checkpoints: no step is lost, none is trained twice."""
     words = ["--layout=tp1,pp2", "--layout=dp3", f"--steps={STEPS}", "--out=out", f"--checkpoint-every={every}", "--gpus-per-host=3"]
@@ -195,7 +194,7 @@ def test_another_controller_goes_on_where_the_trainers_stand(tmp_path, alone, ev
                           cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as first:
         deadline = time.monotonic() + SECONDS
         while first.poll() is None and time.monotonic() < deadline:
-            if log.exists() and len(losses(log)) >= 26:
+            if log.exists() and len(losses(log)) >= 16:
                 break
             time.sleep(0.02)
         assert first.poll() is None, first.communicate()
@@ -214,22 +213,17 @@ def test_another_controller_goes_on_where_the_trainers_stand(tmp_path, alone, ev
     assert summary["jobs"][0]["lost_steps"] == 0 and summary["jobs"][0]["dataset"]["exactly_once"]
 
 
-def test_deaths_while_a_layout_is_taken_up(tmp_path, alone):
-    """Of a process that joins, of one that stays while others leave, and of a host that joins."""
-    write_scenario(tmp_path, 2, [(10, 4), (25, 2), (40, 6)])
-    deaths = ["4:3:build", "2:0:build", "6:4:build-host"]
+def test_deaths(tmp_path, alone):
+    """Between two steps, of processes that join, stay or leave, of hosts, and amid the rewriting of the state: only that and
+    the loss of a host without copies bring the job back to its checkpoint, and nobody waits for a timeout of PyTorch's."""
+    write_scenario(tmp_path, 2, [(6, 4), (14, 2), (22, 3), (34, 6)])
+    lost = {"28:2:host": 28 - 24, "39:1:amid": 40 - 36}  # of the latter the others have done step 39, and it is lost, too
+    deaths = ["3:0:before", "4:3:build", "2:0:build", "10:1:before", *lost, "6:6:build-host"]
+    began = time.monotonic()
     said = run([*training(tmp_path, tmp_path / "loss.csv", DYING, ",".join(deaths)), "--standby"], tmp_path)
+    assert time.monotonic() - began < 900
     summary = check(tmp_path, alone)
     assert sorted(one.name for one in tmp_path.glob("*:*:*")) == sorted(deaths), said.stdout + said.stderr
-    assert summary["jobs"][0]["lost_steps"] == 0, said.stdout + said.stderr
-
-
-def test_killed_processes_lose_nothing(tmp_path, alone):
-    """Three die between two steps; then one amid the rewriting of its state, and the job goes back to its checkpoint."""
-    write_scenario(tmp_path, 2, [(40, 4)])
-    deaths = ["5:0:before", "20:1:before", "45:3:before", "52:1:amid"]
-    said = run(training(tmp_path, tmp_path / "loss.csv", DYING, ",".join(deaths)), tmp_path)
-    summary = check(tmp_path, alone)
-    assert sorted(one.name for one in tmp_path.glob("*:*:*")) == sorted(deaths)
+    assert "lost the worker of h1" in said.stdout + said.stderr
     assert (said.stdout + said.stderr).count("killed by signal 9") >= len(deaths), said
-    assert summary["jobs"][0]["lost_steps"] == 53 - 40  # the others have done step 52, and it is lost, too
+    assert summary["jobs"][0]["lost_steps"] == sum(lost.values()), said.stdout + said.stderr

@@ -14,18 +14,19 @@ import scalai
 pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"
-STEPS = 1500  # more than are waited for
+STEPS = 1_000_000  # more than are waited for
 
 
 def command(*words):
     return [f"{os.environ['SCALAI_BIN']}/scalai", *map(str, words)]
 
 
-@pytest.fixture
-def run_folder(tmp_path):
-    """A job that trains, with a checkpoint of every second step."""
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    """A job that trains, with a checkpoint of every second step: one for all tests, whose processes take long to start."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("/dev/fuse cannot be opened")
+    tmp_path = tmp_path_factory.mktemp("live")
     program = [sys.executable, str(EXAMPLES / "gpt.py"), "train", f"--steps={STEPS}", f"--log={tmp_path}/loss.csv"]
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         job = subprocess.Popen(command("launch", "--layout=tp2,pp2", "--layout=dp2", f"--steps={STEPS}", "--checkpoint-every=2",

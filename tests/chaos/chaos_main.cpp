@@ -25,8 +25,10 @@
 #include "ptc/base/table.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "tests/chaos/choice.h"
+#include "tests/chaos/faults.h"
 #include "tests/chaos/network.h"
 #include "tests/chaos/run.h"
+#include "tests/chaos/training.h"
 
 namespace scalai::chaos {
 namespace {
@@ -36,18 +38,18 @@ using executor::Process;
 
 constexpr std::string_view kUsage =
     "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--only=I] [--jobs=K] [--within-ms=T] [--ucx=0|1] "
-    "[--nccl=FILE] [--clock=FILE] [--fault=NAME] [--csv=FILE]\n"
+    "[--nccl=FILE] [--clock=FILE] [--python=FILE] [--fault=NAME] [--csv=FILE]\n"
     "N runs (20) from seed S (1), K (2) at a time, with the executables in DIR; --only=I repeats run I of a seed. A "
     "fault comes at most T ms (3000, about as long as an undisturbed run takes) after the start. State travels through "
     "shared memory, over UCX, and over the library that stands in for NCCL; --clock is the library that moves the "
-    "date (those of the build; empty: no such runs). A full disk and networks need root, networks also ip and nft, TLS "
+    "date, --python an interpreter with PyTorch (those of the build; empty: no such runs). A full disk and networks need root, networks also ip and nft, TLS "
     "openssl; a line says which kinds of runs there are not. --fault: only that, named as in the table. --csv: the "
     "table, and the seed.\n"
     "Exit codes: 0 nothing lost, mixed, hung or left; 1 something was; 2 the command line is wrong; 5 no start\n";
 constexpr int kMostFailures = 5;  // their folders stay
 
 struct Options {
-  std::string bin, nccl = SCALAI_CHAOS_NCCL, clock = SCALAI_CHAOS_CLOCK, csv, fault;
+  std::string bin, nccl = SCALAI_CHAOS_NCCL, clock = SCALAI_CHAOS_CLOCK, python = SCALAI_CHAOS_PYTHON, csv, fault;
   uint64_t runs = 20, seed = 1, jobs = 2, within_ms = 3000, ucx = SCALAI_CHAOS_UCX, only = UINT64_MAX;
 };
 
@@ -55,6 +57,7 @@ bool parse(int argc, char** argv, Options& options) {
   const std::map<std::string_view, std::string*> texts = {{"--bin", &options.bin},
                                                           {"--nccl", &options.nccl},
                                                           {"--clock", &options.clock},
+                                                          {"--python", &options.python},
                                                           {"--csv", &options.csv},
                                                           {"--fault", &options.fault}};
   const std::map<std::string_view, uint64_t*> numbers = {{"--runs", &options.runs},           {"--seed", &options.seed},
@@ -119,7 +122,9 @@ class Campaign {
                 .clock = options_.clock,
                 .certificate = folder_ + "/cert.pem",
                 .key = folder_ + "/key.pem",
-                .state = {}};
+                .state = {},
+                .python = options_.python,
+                .training = folder_ + "/training"};
     allowed_.within_ms = options_.within_ms;
     if (options_.ucx == 1) allowed_.ways.push_back(Way::kUcx);
     if (!options_.nccl.empty()) allowed_.ways.push_back(Way::kNccl);
@@ -127,10 +132,11 @@ class Campaign {
     for (int i = 0; i < kFaults; ++i) {
       const auto fault = static_cast<Fault>(i);
       if (!options_.fault.empty() && name_of(fault) != options_.fault) continue;
-      const bool possible = fault == Fault::kFullDisk                       ? mounts_of_its_own()
-                            : fault == Fault::kCut || fault == Fault::kLoss ? network
-                            : fault == Fault::kClock                        ? !options_.clock.empty()
-                                                                            : true;
+      const bool possible = fault == Fault::kFullDisk || fault == Fault::kReaders ? mounts_of_its_own()
+                            : fault >= Fault::kCut                                ? network
+                            : fault == Fault::kClock                              ? !options_.clock.empty()
+                            : fault == Fault::kMemory                             ? can_limit_memory()
+                                                                                  : true;
       if (possible) {
         allowed_.faults.push_back(fault);
       } else {
@@ -144,9 +150,12 @@ class Campaign {
                              "-keyout", setting_.key, "-out", setting_.certificate},
                             folder_ + "/openssl.log");
     if (!allowed_.tls) fmt::print("not possible here: TLS\n");
-    const absl::Status made = make_state();
-    prepared_ = made.ok();
-    return made;
+    SCALAI_RETURN_IF_ERROR(make_state());
+    prepared_ = true;
+    const absl::Status training = make_training(setting_);
+    allowed_.training = training.ok();
+    if (!training.ok()) fmt::print("not possible here: {}\n", message_of(training));
+    return absl::OkStatus();
   }
 
   bool play() {

@@ -10,9 +10,10 @@
 namespace scalai::chaos {
 
 std::string_view name_of(Fault fault) {
-  constexpr std::array<std::string_view, kFaults> kNames = {"worker killed", "controller killed",    "both killed",
-                                                            "one stopped",   "one stopped for long", "disk full",
-                                                            "date jumps",    "host cut off",         "packets lost"};
+  constexpr std::array<std::string_view, kFaults> kNames = {
+      "worker killed",    "controller killed",   "both killed",    "one stopped",  "one stopped for long", "one slow",
+      "interruptions",    "disk full",           "no descriptors", "no addresses", "no memory",            "date jumps",
+      "strangers",        "readers killed",      "host cut off",   "networks part", "packets lost"};
   return kNames.at(static_cast<size_t>(fault));
 }
 
@@ -31,6 +32,8 @@ std::vector<std::string_view> Choice::kinds() const {
   add(tls, "TLS");
   add(doubled, "second controller");
   add(elsewhere, "resumed elsewhere");
+  add(trains, "real training");
+  add(again, "next run in the folder");
   return list;
 }
 
@@ -39,6 +42,26 @@ std::string Choice::str() const {
   for (const std::string_view kind : kinds()) text += fmt::format(", {}", kind);
   return text;
 }
+
+namespace {
+
+int64_t pause_ms(Fault fault) {
+  switch (fault) {
+    case Fault::kCut:
+    case Fault::kPart: return 20'000;
+    case Fault::kStop:
+    case Fault::kSlow:
+    case Fault::kInterrupts:
+    case Fault::kStrangers:
+    case Fault::kReaders: return 4000;
+    case Fault::kDescriptors:
+    case Fault::kAddresses:
+    case Fault::kMemory: return 2000;
+    default: return 1000;
+  }
+}
+
+}  // namespace
 
 Choice choose(uint64_t seed, const Allowed& allowed) {
   Random random(seed);
@@ -57,20 +80,25 @@ Choice choose(uint64_t seed, const Allowed& allowed) {
   choice.doubled = one_in(4);
   choice.elsewhere = half();
   // Some take as long as several other runs.
-  const auto slow = [&] { return choice.fault == Fault::kLongStop || choice.fault == Fault::kCut; };
+  const auto slow = [&] {
+    return choice.fault == Fault::kLongStop || choice.fault == Fault::kCut || choice.fault == Fault::kPart;
+  };
   do {
     choice.fault = allowed.faults[static_cast<size_t>(random.below(std::ssize(allowed.faults)))];
   } while (slow() && allowed.faults.size() > 2 && !one_in(4));
-  if (choice.fault == Fault::kCut || choice.fault == Fault::kLoss) {
+  if (choice.fault == Fault::kCut || choice.fault == Fault::kPart || choice.fault == Fault::kLoss) {
     choice.way = Way::kNetwork;
     choice.tls = false;  // the certificate is that of 127.0.0.1
   }
+  choice.trains = one_in(20) && allowed.training && choice.way != Way::kNetwork && choice.fault != Fault::kFullDisk;
+  if (choice.trains) {
+    choice.capped = choice.redundant = choice.reads = choice.planned = choice.program = choice.stateful = false;
+    choice.way = Way::kSegments;
+  }
+  choice.again = one_in(5);
   choice.early = one_in(6);
-  choice.delay_s = seconds(static_cast<int64_t>(allowed.within_ms));
-  choice.pause_s = choice.fault == Fault::kLongStop ? 5 + seconds(15'000)
-                   : choice.fault == Fault::kCut    ? seconds(20'000)
-                   : choice.fault == Fault::kStop   ? seconds(4000)
-                                                    : seconds(1000);
+  choice.delay_s = seconds(static_cast<int64_t>(allowed.within_ms * (choice.trains ? 4 : 1)));
+  choice.pause_s = choice.fault == Fault::kLongStop ? 5 + seconds(15'000) : seconds(pause_ms(choice.fault));
   choice.jump_s = random.between(-86'400, 86'400);
   if (choice.tls) choice.jump_s = std::abs(choice.jump_s);  // before its first day no certificate counts
   choice.victim = random.next();

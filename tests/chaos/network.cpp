@@ -112,6 +112,17 @@ absl::Status Network::cut(int host) {
                   link(host)));
 }
 
+absl::Status Network::part() {
+  std::string second;
+  for (int host = hosts_ / 2; host < hosts_; ++host) second += fmt::format("{}\"{}\"", second.empty() ? "" : ", ", link(host));
+  return filter(
+      fmt::format("chain forward {{ type filter hook forward priority 0; iifname {{ {0} }} oifname != {{ {0} }} drop; "
+                  "iifname != {{ {0} }} oifname {{ {0} }} drop; }}\n"
+                  "chain local {{ type filter hook input priority 0; iifname {{ {0} }} drop; }}\n"
+                  "chain out {{ type filter hook output priority 0; oifname {{ {0} }} drop; }}",
+                  second));
+}
+
 absl::Status Network::heal() { return filter(""); }
 
 }  // namespace scalai::chaos

@@ -40,6 +40,7 @@ class Network {
 
   absl::Status lose(int percent);  // of what arrives from any host
   absl::Status cut(int host);      // nothing from or to this host
+  absl::Status part();             // the first half of the hosts, with the controller, from the second
   absl::Status heal();
 
  private:

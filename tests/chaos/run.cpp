@@ -6,7 +6,6 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -14,9 +13,12 @@
 
 #include "executor/rpc/process.h"
 #include "ptc/base/file.h"
+#include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "tests/chaos/faults.h"
 #include "tests/chaos/judge.h"
 #include "tests/chaos/network.h"
+#include "tests/chaos/training.h"
 
 namespace scalai::chaos {
 namespace {
@@ -26,10 +28,9 @@ using executor::Process;
 using executor::ProcessEnd;
 
 constexpr double kDeadline_s = 180;  // of a whole run, on a busy machine
-constexpr const char* kDiskSize = "size=128m";
+constexpr const char* kDisk = "size=128m,nr_inodes=4096,mode=700";
 constexpr int kHosts = 4;  // of the scenarios
 constexpr int kLossPercent = 5;
-constexpr std::string_view kMark = "SCALAI_CHAOS=";
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -39,11 +40,11 @@ class Run {
       : choice_(choice), setting_(setting), folder_(std::move(folder)), network_(number, kHosts) {}
   ~Run() {
     network_.stop_workers();
-    for (const pid_t pid : processes(false)) ::kill(pid, SIGKILL);
+    for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
     if (mounted_ && outcome_.wrong.empty()) ::umount2(folder_.c_str(), MNT_DETACH);
     if (!outcome_.wrong.empty()) return;
     std::error_code ignored;
-    for (const char* more : {"", ".textproto", ".log", ".clock", ".py"}) fs::remove_all(folder_ + more, ignored);
+    for (const char* more : {"", ".textproto", ".log", ".clock", ".csv"}) fs::remove_all(folder_ + more, ignored);
   }
 
   Outcome play() {
@@ -74,8 +75,7 @@ class Run {
     if (!outcome_.over) do_fault(*controller);
     std::optional<ProcessEnd> end = controller->wait(kDeadline_s);
     if (!end) return hangs("the run hangs");
-    const bool ended = choice_.fault == Fault::kController || choice_.fault == Fault::kBoth ||
-                       (choice_.fault == Fault::kFullDisk && !end->ok());
+    const bool ended = choice_.fault == Fault::kController || choice_.fault == Fault::kBoth || (may_end_it() && !end->ok());
     if (ended && !outcome_.over) {
       // Before the first event there is nothing to go on with.
       if (!has_begun()) {
@@ -90,7 +90,23 @@ class Run {
       if (!end) return hangs("the resumed run hangs");
     }
     if (!end->ok()) return "the run ended with " + end->str();
-    return check();
+    std::string wrong = check();
+    if (!wrong.empty() || !choice_.again) return wrong;
+    // As if nothing had been.
+    fs::remove(folder_ + ".csv");
+    auto next = start(words());
+    if (!next.ok()) return message_of(next.status());
+    if (networked()) start_workers();
+    end = next->wait(kDeadline_s);
+    if (!end) return hangs("the next run in the same folder hangs");
+    if (!end->ok()) return "the next run in the same folder ended with " + end->str();
+    wrong = check();
+    return wrong.empty() ? "" : "the next run in the same folder: " + wrong;
+  }
+  // Where the controller cannot write or allocate; the next one goes on.
+  bool may_end_it() const {
+    return choice_.fault == Fault::kFullDisk || choice_.fault == Fault::kDescriptors ||
+           choice_.fault == Fault::kAddresses || choice_.fault == Fault::kMemory;
   }
 
   // ---- before
@@ -99,7 +115,7 @@ class Run {
     fs::create_directories(folder_, error);
     if (error) return folder_ + ": " + error.message();
     if (choice_.fault == Fault::kFullDisk) {
-      mounted_ = ::mount("chaos", folder_.c_str(), "tmpfs", 0, kDiskSize) == 0;
+      mounted_ = ::mount("chaos", folder_.c_str(), "tmpfs", 0, kDisk) == 0;
       if (!mounted_) return "cannot mount a file system in memory";
     }
     if (networked()) {
@@ -113,6 +129,10 @@ class Run {
 
   // Those of this folder, and more.
   absl::Status write_scenario() const {
+    if (choice_.trains) {
+      SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(setting_.training + "/training.textproto"));
+      return write_file(folder_ + ".textproto", text);
+    }
     const std::string here = SCALAI_SOURCE_DIR "/tests/chaos/";
     SCALAI_ASSIGN_OR_RETURN(std::string text,
                             read_file(here + (choice_.planned ? "policy.textproto" : "chaos.textproto")));
@@ -134,7 +154,12 @@ class Run {
   }
 
   std::vector<std::string> words() const {
-    std::vector<std::string> words = {folder_ + ".textproto", "--scale-model=1/16", "--out=" + folder_};
+    std::vector<std::string> words = {folder_ + ".textproto", "--out=" + folder_};
+    if (!choice_.trains) {
+      words.emplace_back("--scale-model=1/16");
+    } else {
+      words.insert(words.end(), {"--standby", fmt::format("--train={} train --log={}.csv", training_words(setting_), folder_)});
+    }
     if (choice_.way == Way::kNccl) words.insert(words.end(), {"--transport=nccl", "--nccl=" + setting_.nccl});
     if (networked())
       words.insert(words.end(),
@@ -152,6 +177,9 @@ class Run {
     if (choice_.fault == Fault::kClock) {
       environment.emplace_back("LD_PRELOAD", setting_.clock);
       environment.emplace_back("SCALAI_CLOCK", folder_ + ".clock");
+    }
+    if (choice_.trains) {
+      for (auto& variable : training_environment(setting_)) environment.push_back(std::move(variable));
     }
     return Process::start({.binary = "/usr/bin/env",
                            .arguments = std::move(arguments),
@@ -183,71 +211,89 @@ class Run {
   }
 
   // ---- the fault
-  // Processes of the run, which all have its mark in their environment.
-  std::vector<pid_t> processes(bool workers) const {
-    std::vector<pid_t> pids;
-    const std::string mark = std::string(kMark) + folder_ + '\0';
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      pid_t pid = 0;
-      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-      if (error != std::errc() || end != name.data() + name.size()) continue;
-      if (read_file(entry.path() / "environ").value_or("").find(mark) == std::string::npos) continue;
-      const bool is_worker =
-          read_file(entry.path() / "cmdline").value_or("").find("--controller=") != std::string::npos;
-      if (!workers || is_worker) pids.push_back(pid);
-    }
-    return pids;
-  }
-  template <class Pids>
-  pid_t victim_of(const Pids& pids) const {
+  std::vector<pid_t> processes(Whose whose = Whose::kAll) const { return processes_of(folder_, whose); }
+  pid_t victim_of(const std::vector<pid_t>& pids) const {
     return pids[static_cast<size_t>(choice_.victim % pids.size())];
+  }
+  pid_t worker_or(pid_t controller) const {
+    std::vector<pid_t> pids = processes(Whose::kWorkers);
+    pids.push_back(controller);
+    return victim_of(pids);
   }
 
   void do_fault(Process& controller) {
+    const double pause_s = choice_.pause_s;
     switch (choice_.fault) {
       case Fault::kWorker:
       case Fault::kBoth:
-        if (const std::vector<pid_t> pids = processes(true); !pids.empty()) ::kill(victim_of(pids), SIGKILL);
+        if (const std::vector<pid_t> pids = processes(Whose::kWorkersAndTrainers); !pids.empty())
+          ::kill(victim_of(pids), SIGKILL);
         if (choice_.fault == Fault::kBoth) (void)controller.kill();
         return;
       case Fault::kController: (void)controller.kill(); return;
       case Fault::kStop:
-      case Fault::kLongStop: return stop_one(controller.pid());
-      case Fault::kFullDisk: return fill_disk();
-      case Fault::kClock: return jump();
+      case Fault::kLongStop: return stop(worker_or(controller.pid()), pause_s);
+      case Fault::kSlow: return slow_down(worker_or(controller.pid()), pause_s);
+      case Fault::kInterrupts: return interrupt(processes(), pause_s);
+      case Fault::kFullDisk: return fill_disk(folder_, choice_.victim % 2 == 0, pause_s);
+      case Fault::kDescriptors: return limit_descriptors(worker_or(controller.pid()), choice_.victim % 4, pause_s);
+      case Fault::kAddresses:
+        return limit_addresses(worker_or(controller.pid()), choice_.victim % (16 << 20), pause_s);
+      case Fault::kMemory: return limit_memory(processes(), fs::path(folder_).filename(), pause_s);
+      case Fault::kClock:
+        jump(choice_.jump_s);
+        sleep_for(pause_s);
+        return jump(choice_.jump_s / 2);
+      case Fault::kStrangers: return visit_ports(folder_, choice_.victim, pause_s);
+      case Fault::kReaders: return kill_readers();
       case Fault::kCut:
-        (void)network_.cut(static_cast<int>(choice_.victim % kHosts));
-        sleep_for(choice_.pause_s);
+      case Fault::kPart:
+        (void)(choice_.fault == Fault::kCut ? network_.cut(static_cast<int>(choice_.victim % kHosts)) : network_.part());
+        sleep_for(pause_s);
         (void)network_.heal();
         return;
       case Fault::kLoss: (void)network_.lose(kLossPercent); return;
     }
   }
 
-  void stop_one(pid_t controller) const {
-    std::vector<pid_t> pids = processes(true);
-    pids.push_back(controller);
-    const pid_t pid = victim_of(pids);
-    if (::kill(pid, SIGSTOP) != 0) return;
-    sleep_for(choice_.pause_s);
-    ::kill(pid, SIGCONT);
-  }
-
-  void fill_disk() const {
-    const std::string path = folder_ + "/filler";
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    const std::string zeros(1 << 16, '\0');
-    for (size_t bytes = zeros.size(); bytes > 0;) {
-      if (::write(fd, zeros.data(), bytes) <= 0) bytes /= 2;
+  // Of the job's weights or of its state, one after the other: each is killed at some moment, whole or in part.
+  void kill_readers() const {
+    Random random(choice_.victim);
+    const bool mounts = random.below(2) == 0;
+    const std::string mark = folder_ + ".readers", at = folder_ + ".mount";
+    std::error_code ignored;
+    fs::create_directory(at, ignored);
+    const std::string job = choice_.planned ? "long" : choice_.trains ? "gpt" : "job";
+    const std::vector<std::string> words =
+        mounts ? std::vector<std::string>{"scalai-fs", "mount", at, "--run=" + folder_, "--refresh=0s"}
+               : std::vector<std::string>{"scalai-exec", "sync", folder_, "--out=" + folder_ + ".sync", "--to=tp2",
+                                          "--job=" + job, "--every=1", "--orphan-timeout=1s"};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(choice_.pause_s);
+    while (std::chrono::steady_clock::now() < until) {
+      auto reader = Process::start({.binary = setting_.bin + "/" + words[0],
+                                    .arguments = words,
+                                    .environment = {{"SCALAI_CHAOS", mark}},
+                                    .log_file = folder_ + ".log"});
+      if (!reader.ok()) return;
+      auto copier = Process::start({.binary = "/bin/sh",
+                                    .arguments = {"sh", "-c", mounts ? "sleep 0.2; cp -r \"$0\" \"$1\"; rm -r \"$1\"" : ":",
+                                                  at + "/jobs", at + ".copy"},
+                                    .environment = {{"SCALAI_CHAOS", mark}},
+                                    .log_file = ""});
+      sleep_for(0.001 * static_cast<double>(random.below(1500)));
+      const std::vector<pid_t> pids = processes_of(mark, Whose::kAll);
+      if (!pids.empty()) ::kill(pids[static_cast<size_t>(random.below(std::ssize(pids)))], SIGKILL);
+      sleep_for(0.001 * static_cast<double>(random.below(500)));
+      for (const pid_t pid : processes_of(mark, Whose::kAll)) ::kill(pid, SIGKILL);
+      (void)reader->wait(kDeadline_s);
+      if (copier.ok()) (void)copier->wait(kDeadline_s);
+      if (mounts) ::umount2(at.c_str(), MNT_DETACH);
     }
-    ::close(fd);
-    sleep_for(choice_.pause_s);
-    ::unlink(path.c_str());
+    for (const char* more : {".sync", ".mount", ".mount.copy"}) fs::remove_all(folder_ + more, ignored);
   }
 
-  void jump() const {
-    const int64_t offset_ns = choice_.jump_s * 1'000'000'000;
+  void jump(int64_t seconds) const {
+    const int64_t offset_ns = seconds * 1'000'000'000;
     const int fd = ::open((folder_ + ".clock").c_str(), O_WRONLY | O_CLOEXEC);
     (void)!::pwrite(fd, &offset_ns, sizeof offset_ns, 0);
     ::close(fd);
@@ -262,11 +308,12 @@ class Run {
     const auto end = replay.ok() ? replay->wait(kDeadline_s) : std::nullopt;
     if (!end || !end->ok()) return "the plans do not follow from the events";
     network_.stop_workers();
-    for (int tries = 0; tries < 100 && !processes(false).empty(); ++tries) sleep_for(0.1);
-    outcome_.left_over = !processes(false).empty();
+    for (int tries = 0; tries < 100 && !processes().empty(); ++tries) sleep_for(0.1);
+    outcome_.left_over = !processes().empty();
     if (outcome_.left_over) return "processes are left behind";
-    const std::string wrong = judge(folder_, choice_.stateful ? setting_.state : "");
+    std::string wrong = judge(folder_, choice_.stateful ? setting_.state : "", !choice_.trains);
     outcome_.left_over = wrong.starts_with("left behind");
+    if (wrong.empty() && choice_.trains) wrong = judge_losses(setting_.training + "/static.csv", folder_ + ".csv");
     return wrong;
   }
 

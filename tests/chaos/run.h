@@ -17,6 +17,8 @@ struct Setting {
   std::string clock;             // library for LD_PRELOAD; "" = none
   std::string certificate, key;  // "" = none
   std::string state;             // a checkpoint of the scenario's job to begin with; "" = none
+  std::string python;            // an interpreter with PyTorch; "" = none
+  std::string training;          // folder of a real training, made by make_training()
 };
 
 struct Outcome {

@@ -309,10 +309,14 @@ class Torch(Folders):
                        os.path.join(folder, "model_optim_rng.pt"))
         with open(self.path("mg/latest_checkpointed_iteration.txt"), "w") as newest:
             newest.write("300")
-        reshard(self.path("mg"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"))
+        options = ["--config=" + self.path("hf/config.json"), "--verify"]
+        with self.assertRaisesRegex(AssertionError, "--drop=optimizer"):
+            reshard(self.path("mg"), self.path("back"), "hf", *options)
+        options.append("--drop=optimizer")
+        reshard(self.path("mg"), self.path("back"), "hf", *options)
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
         # And written: the same tensors in the same places.
-        reshard(self.path("mg"), self.path("written"), "tp2,pp2,torch", "--config=" + self.path("hf/config.json"), "--verify")
+        reshard(self.path("mg"), self.path("written"), "tp2,pp2,torch", *options)
         for rank in range(4):
             file = f"iter_0000300/mp_rank_{rank % 2:02}_{rank // 2:03}/model_optim_rng.pt"
             ours = torch.load(os.path.join(self.path("written"), file), weights_only=True, mmap=True)
