@@ -9,6 +9,7 @@
 #include "apps/common/output.h"
 #include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
+#include "ptc/base/process.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -163,7 +164,7 @@ int checkpoint_main(const Arguments& arguments) {
         "checkpoint",
         fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR, stats DIR and reshard SRC DST", action));
   }
-  raise_open_files();
+  raise_open_files();  // a checkpoint of a thousand ranks has as many files
   const auto options = open_options_of(arguments, arguments.positional()[1]);
   if (!options.ok()) return report_error(options.status());
   const auto checkpoint = Checkpoint::open(arguments.positional()[1], *options);

@@ -1,7 +1,6 @@
 #include "apps/checkpoint/checkpoint_options.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
@@ -117,13 +116,6 @@ absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std
     }
   }
   return dtypes;
-}
-
-void raise_open_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // what cannot be opened says so
 }
 
 }  // namespace scalai::apps

@@ -23,7 +23,4 @@ absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& argumen
 // Of --dtype: "bf16", or by kind "params=bf16,master=fp32,moments=fp32". InvalidArgument: the text is neither.
 absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text);
 
-// Raises the limit of open files as far as allowed, because a checkpoint of a thousand ranks has as many files.
-void raise_open_files();
-
 }  // namespace scalai::apps

@@ -16,6 +16,7 @@
 #include "apps/common/output.h"
 #include "apps/common/transform_option.h"
 #include "ptc/base/json.h"
+#include "ptc/base/process.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/screen.h"
@@ -366,7 +367,7 @@ absl::Status with_hint(const absl::Status& status, const std::vector<transform::
 int reshard(const Arguments& arguments) {
   const std::vector<std::string> problems = problems_of(arguments);
   if (!problems.empty()) return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(problems, "\n")));
-  raise_open_files();
+  raise_open_files();  // a checkpoint of a thousand ranks has as many files
   absl::StatusOr<ViewSpec> spec = spec_of(arguments);
   if (!spec.ok()) return report_error(spec.status());
   if (const std::vector<std::string> useless = useless_options(arguments, *spec); !useless.empty())

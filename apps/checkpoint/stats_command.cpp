@@ -18,6 +18,7 @@
 #include "ptc/base/json.h"
 #include "ptc/base/name_patterns.h"
 #include "ptc/base/parallel.h"
+#include "ptc/base/process.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -405,7 +406,7 @@ int stats_main(const Arguments& arguments) {
   if (!near.ok())
     return absl::IsInvalidArgument(near.status()) ? usage_error("checkpoint stats", message_of(near.status()))
                                                   : report_error(near.status());
-  raise_open_files();
+  raise_open_files();  // a checkpoint of a thousand ranks has as many files
   const auto sources = open_sources(arguments, *near);
   if (!sources.ok()) return report_error(sources.status());
   const Checkpoint& checkpoint = *sources->checkpoint.checkpoint;

@@ -11,6 +11,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {
@@ -129,7 +130,7 @@ absl::StatusOr<std::vector<ByteSourcePtr>> open_files(const std::vector<StatsFil
 }
 
 int stats_parts_main(const Arguments& arguments) {
-  raise_open_files();
+  raise_open_files();  // a checkpoint of a thousand ranks has as many files
   const auto work = read_work(arguments.positional()[0]);
   if (!work.ok()) return report_error(work.status());
   const auto sources = open_files(work->files);

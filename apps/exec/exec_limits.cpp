@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "executor/state/available_memory.h"
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/scenario/job_state.h"
@@ -72,17 +73,14 @@ Needs needs_of(const scenario::Scenario& scenario, bool network, bool on_gpus) {
 }
 
 Limits limits_of(const std::string& folder) {
-  rlimit files{}, locked{};
-  getrlimit(RLIMIT_NOFILE, &files);
+  rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
   std::error_code unknown;
   const std::filesystem::space_info space = std::filesystem::space(folder, unknown);
   constexpr auto kMost = static_cast<uint64_t>(INT64_MAX);
   return {.memory = executor::available_memory(),
           .disk = unknown ? INT64_MAX : static_cast<int64_t>(std::min<uint64_t>(space.available, kMost)),
-          .open_files = static_cast<int64_t>(std::min<uint64_t>(files.rlim_max, kMost)),
+          .open_files = raise_open_files(),
           .locked_memory = locked.rlim_cur == RLIM_INFINITY};
 }
 

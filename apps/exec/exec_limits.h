@@ -25,7 +25,7 @@ struct Limits {
 
 // `on_gpus`: the devices' state is not in this machine's memory.
 Needs needs_of(const scenario::Scenario& scenario, bool network, bool on_gpus = false);
-// Limits of this process and of the folder's file system. Raises the limit of open files as far as allowed.
+// Limits of this process and of the folder's file system; raises that of open files.
 Limits limits_of(const std::string& folder);
 // One line per shortage: resource, amount, remedy. Empty: no shortage.
 std::vector<std::string> shortages(const Needs& needs, const Limits& limits, const std::string& folder);

@@ -27,6 +27,7 @@
 #include "executor/worker/worker.h"
 #include "ptc/base/backoff.h"
 #include "ptc/base/parallel.h"
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {
@@ -170,6 +171,7 @@ int serve_all(const Shared& shared) {
 int worker_command(const Arguments& arguments) {
   // The state outlives whoever listens, and the terminal.
   for (const int signal : {SIGPIPE, SIGHUP}) std::signal(signal, SIG_IGN);
+  raise_open_files();  // whoever started it may have been short of them, and this process lives longer
   if (!arguments.has("controller")) return usage_error("exec worker", "--controller=HOST:PORT is needed");
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec worker", message_of(state.status()));

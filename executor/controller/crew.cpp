@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "ptc/base/backoff.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/plan.h"
 #include "ptc/proto/control.pb.h"
@@ -18,6 +19,7 @@ using proto::ReplyBody;
 
 constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
 constexpr double kJoin_s = 60;     // GPUs have connected by then
+constexpr double kMeetAgain_s = 0.1, kMeetAgainAtMost_s = 10;  // between attempts to bring workers together
 constexpr int kStarts = 3;         // of a worker that does not stay
 
 namespace {
@@ -211,6 +213,7 @@ void Crew::set_others(const std::vector<proto::Peer>& others) {
 absl::Status Crew::introduce() {
   introduced_ = living();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
+  Backoff backoff(kMeetAgain_s, kMeetAgainAtMost_s, 0);
   for (;;) {
     std::set<HostId> hosts = connected();
     std::erase_if(hosts, [&](HostId host) { return !introduced_.contains(host); });
@@ -223,7 +226,9 @@ absl::Status Crew::introduce() {
     if (!lost || std::chrono::steady_clock::now() > until) return told;
     std::set<HostId> left = connected();
     std::erase_if(left, [&](HostId host) { return !introduced_.contains(host); });
-    if (!others_.empty() && left == hosts) return told;  // one of the others is lost
+    if (left != hosts) continue;
+    if (!others_.empty()) return told;  // one of the others is lost
+    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next_s()));  // all are there, and cannot meet yet
   }
 }
 

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -194,6 +197,14 @@ absl::Status become(const std::string& name, std::vector<std::string> words) {
   std::fflush(nullptr);
   ::execvp(program.c_str(), pointers(words).data());
   return missing(fmt::format("cannot run {}: {}", name, std::strerror(errno)));
+}
+
+int64_t raise_open_files() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  return static_cast<int64_t>(std::min<uint64_t>(files.rlim_max, INT64_MAX));
 }
 
 }  // namespace scalai

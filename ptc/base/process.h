@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,5 +66,8 @@ std::pair<std::string, std::string> as_typed();
 // Replaces this process by the program of find_program(name); argv[0] is `name`, then `words`. Flushes stdio first.
 // Returns only on failure: NotFound as above.
 absl::Status become(const std::string& name, std::vector<std::string> words);
+
+// Raises this process's limit of open files as far as allowed, and returns it. Those that it starts inherit it.
+int64_t raise_open_files();
 
 }  // namespace scalai

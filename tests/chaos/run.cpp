@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/judge.h"
 #include "tests/chaos/network.h"
@@ -221,6 +223,14 @@ class Run {
     return victim_of(pids);
   }
 
+  // All of them may be killed; without a checkpoint, or with jobs that may have none, one: the state of more would be
+  // lost for good.
+  std::vector<pid_t> short_of_memory(pid_t controller) const {
+    const std::string checkpoints = folder_ + "/checkpoints/" + (choice_.trains ? "gpt" : "job");
+    if (checkpoint::latest(checkpoints)) return processes();
+    return {worker_or(controller)};
+  }
+
   void do_fault(Process& controller) {
     const double pause_s = choice_.pause_s;
     switch (choice_.fault) {
@@ -239,7 +249,7 @@ class Run {
       case Fault::kDescriptors: return limit_descriptors(worker_or(controller.pid()), choice_.victim % 4, pause_s);
       case Fault::kAddresses:
         return limit_addresses(worker_or(controller.pid()), choice_.victim % (16 << 20), pause_s);
-      case Fault::kMemory: return limit_memory(processes(), fs::path(folder_).filename(), pause_s);
+      case Fault::kMemory: return limit_memory(short_of_memory(controller.pid()), fs::path(folder_).filename(), pause_s);
       case Fault::kClock:
         jump(choice_.jump_s);
         sleep_for(pause_s);
@@ -310,11 +320,21 @@ class Run {
     network_.stop_workers();
     for (int tries = 0; tries < 100 && !processes().empty(); ++tries) sleep_for(0.1);
     outcome_.left_over = !processes().empty();
-    if (outcome_.left_over) return "processes are left behind";
+    if (outcome_.left_over) return "left behind: " + list_of(processes());
     std::string wrong = judge(folder_, choice_.stateful ? setting_.state : "", !choice_.trains);
     outcome_.left_over = wrong.starts_with("left behind");
     if (wrong.empty() && choice_.trains) wrong = judge_losses(setting_.training + "/static.csv", folder_ + ".csv");
     return wrong;
+  }
+
+  static std::string list_of(const std::vector<pid_t>& pids) {
+    std::string text;
+    for (const pid_t pid : pids) {
+      std::string command = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+      std::ranges::replace(command, '\0', ' ');
+      text += fmt::format("\n  process {}: {}", pid, command);
+    }
+    return text;
   }
 
   std::string hangs(std::string what) {
