@@ -108,7 +108,7 @@ events { at_step { job: "a" step: 32 } resize { job: "a" gpus: 4 } }
 
 // Steps of 40 ms, which the clock of the run looks at every 20 ms: some come late, and none puts off the next.
 TEST_F(ExecSync, OneOfEveryFewSteps) {
-  start_run("", "", "0.04s");
+  start_run("", "", "0.04s", 30'000);  // more than are waited for
   start_sync(fmt::format("--to=dp1 --every=5 --after='echo $SCALAI_STEP >>\"{}\"'", path("after")));
   ASSERT_TRUE(eventually([&] { return std::ranges::count(read_all(path("after")), '\n') >= 3; }));
   const Outcome ended = end_sync();

@@ -25,11 +25,12 @@ class LiveEndToEnd : public FsEndToEnd {
     }
     FsEndToEnd::TearDown();
   }
-  // Checkpoints of every third step.
-  void start_run(const std::string& events = "", const std::string& words = "", const std::string& scale = "0.4s") {
+  // Checkpoints of every third step. It ends after 120 steps of the time in `scale`, or `steps`.
+  void start_run(const std::string& events = "", const std::string& words = "", const std::string& scale = "0.4s",
+                 int steps = 120) {
     write_all(path("live.textproto"), R"(schema_version: 1
 name: "live"
-until: "120s"
+until: ")" + std::to_string(steps) + R"(s"
 cluster { name: "two" hosts { count: 2 gpus: 2 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
 jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps: 3 }
        configs { layout: ")" + layout_ + R"(" step_time: "1s" } configs { layout: "pp2" step_time: "1s" } }

@@ -23,7 +23,6 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/collection/collection_file.h"
 

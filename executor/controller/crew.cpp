@@ -17,10 +17,10 @@ namespace scalai::executor {
 using proto::CommandBody;
 using proto::ReplyBody;
 
-constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
-constexpr double kJoin_s = 60;     // GPUs have connected by then
+constexpr double kLeaving_s = 10;                              // a worker that was told to leave has left by then
+constexpr double kJoin_s = 60;                                 // GPUs have connected by then
 constexpr double kMeetAgain_s = 0.1, kMeetAgainAtMost_s = 10;  // between attempts to bring workers together
-constexpr int kStarts = 3;         // of a worker that does not stay
+constexpr int kStarts = 3;                                     // of a worker that does not stay
 
 namespace {
 
@@ -227,7 +227,7 @@ absl::Status Crew::introduce() {
     std::set<HostId> left = connected();
     std::erase_if(left, [&](HostId host) { return !introduced_.contains(host); });
     if (left != hosts) continue;
-    if (!others_.empty()) return told;  // one of the others is lost
+    if (!others_.empty()) return told;                                             // one of the others is lost
     std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next_s()));  // all are there, and cannot meet yet
   }
 }

@@ -42,7 +42,8 @@ constexpr std::string_view kUsage =
     "N runs (20) from seed S (1), K (2) at a time, with the executables in DIR; --only=I repeats run I of a seed. A "
     "fault comes at most T ms (3000, about as long as an undisturbed run takes) after the start. State travels through "
     "shared memory, over UCX, and over the library that stands in for NCCL; --clock is the library that moves the "
-    "date, --python an interpreter with PyTorch (those of the build; empty: no such runs). A full disk and networks need root, networks also ip and nft, TLS "
+    "date, --python an interpreter with PyTorch (those of the build; empty: no such runs). A full disk and networks "
+    "need root, networks also ip and nft, TLS "
     "openssl; a line says which kinds of runs there are not. --fault: only that, named as in the table. --csv: the "
     "table, and the seed.\n"
     "Exit codes: 0 nothing lost, mixed, hung or left; 1 something was; 2 the command line is wrong; 5 no start\n";
@@ -54,12 +55,9 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  const std::map<std::string_view, std::string*> texts = {{"--bin", &options.bin},
-                                                          {"--nccl", &options.nccl},
-                                                          {"--clock", &options.clock},
-                                                          {"--python", &options.python},
-                                                          {"--csv", &options.csv},
-                                                          {"--fault", &options.fault}};
+  const std::map<std::string_view, std::string*> texts = {{"--bin", &options.bin},     {"--nccl", &options.nccl},
+                                                          {"--clock", &options.clock}, {"--python", &options.python},
+                                                          {"--csv", &options.csv},     {"--fault", &options.fault}};
   const std::map<std::string_view, uint64_t*> numbers = {{"--runs", &options.runs},           {"--seed", &options.seed},
                                                          {"--only", &options.only},           {"--jobs", &options.jobs},
                                                          {"--within-ms", &options.within_ms}, {"--ucx", &options.ucx}};

@@ -11,9 +11,10 @@ namespace scalai::chaos {
 
 std::string_view name_of(Fault fault) {
   constexpr std::array<std::string_view, kFaults> kNames = {
-      "worker killed",    "controller killed",   "both killed",    "one stopped",  "one stopped for long", "one slow",
-      "interruptions",    "disk full",           "no descriptors", "no addresses", "no memory",            "date jumps",
-      "strangers",        "readers killed",      "host cut off",   "networks part", "packets lost"};
+      "worker killed", "controller killed", "both killed", "one stopped",    "one stopped for long",
+      "one slow",      "interruptions",     "disk full",   "no descriptors", "no addresses",
+      "no memory",     "date jumps",        "strangers",   "readers killed", "host cut off",
+      "networks part", "packets lost"};
   return kNames.at(static_cast<size_t>(fault));
 }
 

@@ -12,14 +12,14 @@ enum class Fault {
   kWorker,      // SIGKILL; of real training also of a training process
   kController,  // SIGKILL, then another one goes on
   kBoth,
-  kStop,      // SIGSTOP of one process for some seconds, which its peers may count as its death
+  kStop,         // SIGSTOP of one process for some seconds, which its peers may count as its death
   kLongStop,     // for up to 20 s
   kSlow,         // one process has a tenth of its time
   kInterrupts,   // all are stopped and continued many times a second
   kFullDisk,     // the run's folder has no space, or no inodes, for a second
   kDescriptors,  // one process gets no more descriptors for some seconds
   kAddresses,    // no more address space
-  kMemory,       // all together get no more memory: the kernel kills (control groups)
+  kMemory,       // no more memory: the kernel kills it (control groups)
   kClock,        // the date jumps by up to a day, forward or back, and then once more
   kStrangers,    // somebody talks noise to every port
   kReaders,      // receivers of the job's weights (`scalai sync`) and readers of its state (`scalai fs`) are killed

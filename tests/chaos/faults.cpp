@@ -162,7 +162,8 @@ void interrupt(const std::vector<pid_t>& pids, double seconds) {
 void limit_descriptors(pid_t pid, uint64_t spare, double seconds) {
   std::error_code error;
   uint64_t held = 0;
-  for (auto entry = fs::directory_iterator(fmt::format("/proc/{}/fd", pid), error); entry != fs::directory_iterator(); ++entry)
+  for (auto entry = fs::directory_iterator(fmt::format("/proc/{}/fd", pid), error); entry != fs::directory_iterator();
+       ++entry)
     ++held;
   limit(pid, RLIMIT_NOFILE, held + spare, seconds);
 }
@@ -175,18 +176,18 @@ void limit_addresses(pid_t pid, uint64_t spare, double seconds) {
 
 bool can_limit_memory() { return !group_root().empty(); }
 
-void limit_memory(const std::vector<pid_t>& pids, const std::string& name, double seconds) {
+void limit_memory(pid_t pid, const std::string& name, double seconds) {
   const MemoryGroup group = group_of(name);
   std::error_code error;
   if (!fs::create_directory(group.path, error)) return;
-  for (const pid_t pid : pids) write_word(group.path + "/cgroup.procs", fmt::to_string(pid));
-  // Memory is counted from now on, for whoever is here.
-  sleep_ms(50);
-  (void)write_word(group.path + group.limit, fmt::to_string(std::stoull("0" + read_file(group.path + group.usage).value_or("")) + (1 << 20)));
+  write_word(group.path + "/cgroup.procs", fmt::to_string(pid));
+  sleep_ms(50);  // memory is counted from now on
+  (void)write_word(group.path + group.limit,
+                   fmt::to_string(std::stoull("0" + read_file(group.path + group.usage).value_or("")) + (1 << 20)));
   sleep_ms(static_cast<int64_t>(1000 * seconds));
   (void)write_word(group.path + group.limit, group.none);
   std::istringstream left(read_file(group.path + "/cgroup.procs").value_or(""));
-  for (std::string pid; left >> pid;) write_word(fs::path(group.path).parent_path() / "cgroup.procs", pid);
+  for (std::string one; left >> one;) write_word(fs::path(group.path).parent_path() / "cgroup.procs", one);
   for (int tries = 0; tries < 100 && !fs::remove(group.path, error); ++tries) sleep_ms(20);
 }
 

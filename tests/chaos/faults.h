@@ -22,9 +22,9 @@ void interrupt(const std::vector<pid_t>& pids, double seconds);
 // No more descriptors than it has, and `spare`; no more address space than it has, and `spare` bytes.
 void limit_descriptors(pid_t pid, uint64_t spare, double seconds);
 void limit_addresses(pid_t pid, uint64_t spare, double seconds);
-// All in one control group that may not grow any more: the kernel kills one of them, and so on.
+// In a control group that may not grow any more: the kernel kills it, or those that it starts meanwhile.
 bool can_limit_memory();
-void limit_memory(const std::vector<pid_t>& pids, const std::string& name, double seconds);
+void limit_memory(pid_t pid, const std::string& name, double seconds);
 
 // Fills the file system of the folder: its bytes, or its inodes.
 void fill_disk(const std::string& folder, bool inodes, double seconds);

@@ -114,7 +114,8 @@ absl::Status Network::cut(int host) {
 
 absl::Status Network::part() {
   std::string second;
-  for (int host = hosts_ / 2; host < hosts_; ++host) second += fmt::format("{}\"{}\"", second.empty() ? "" : ", ", link(host));
+  for (int host = hosts_ / 2; host < hosts_; ++host)
+    second += fmt::format("{}\"{}\"", second.empty() ? "" : ", ", link(host));
   return filter(
       fmt::format("chain forward {{ type filter hook forward priority 0; iifname {{ {0} }} oifname != {{ {0} }} drop; "
                   "iifname != {{ {0} }} oifname {{ {0} }} drop; }}\n"

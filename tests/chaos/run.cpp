@@ -16,7 +16,6 @@
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/judge.h"
 #include "tests/chaos/network.h"
@@ -77,7 +76,8 @@ class Run {
     if (!outcome_.over) do_fault(*controller);
     std::optional<ProcessEnd> end = controller->wait(kDeadline_s);
     if (!end) return hangs("the run hangs");
-    const bool ended = choice_.fault == Fault::kController || choice_.fault == Fault::kBoth || (may_end_it() && !end->ok());
+    const bool ended =
+        choice_.fault == Fault::kController || choice_.fault == Fault::kBoth || (may_end_it() && !end->ok());
     if (ended && !outcome_.over) {
       // Before the first event there is nothing to go on with.
       if (!has_begun()) {
@@ -160,7 +160,8 @@ class Run {
     if (!choice_.trains) {
       words.emplace_back("--scale-model=1/16");
     } else {
-      words.insert(words.end(), {"--standby", fmt::format("--train={} train --log={}.csv", training_words(setting_), folder_)});
+      words.insert(words.end(),
+                   {"--standby", fmt::format("--train={} train --log={}.csv", training_words(setting_), folder_)});
     }
     if (choice_.way == Way::kNccl) words.insert(words.end(), {"--transport=nccl", "--nccl=" + setting_.nccl});
     if (networked())
@@ -223,14 +224,6 @@ class Run {
     return victim_of(pids);
   }
 
-  // All of them may be killed; without a checkpoint, or with jobs that may have none, one: the state of more would be
-  // lost for good.
-  std::vector<pid_t> short_of_memory(pid_t controller) const {
-    const std::string checkpoints = folder_ + "/checkpoints/" + (choice_.trains ? "gpt" : "job");
-    if (checkpoint::latest(checkpoints)) return processes();
-    return {worker_or(controller)};
-  }
-
   void do_fault(Process& controller) {
     const double pause_s = choice_.pause_s;
     switch (choice_.fault) {
@@ -247,9 +240,8 @@ class Run {
       case Fault::kInterrupts: return interrupt(processes(), pause_s);
       case Fault::kFullDisk: return fill_disk(folder_, choice_.victim % 2 == 0, pause_s);
       case Fault::kDescriptors: return limit_descriptors(worker_or(controller.pid()), choice_.victim % 4, pause_s);
-      case Fault::kAddresses:
-        return limit_addresses(worker_or(controller.pid()), choice_.victim % (16 << 20), pause_s);
-      case Fault::kMemory: return limit_memory(short_of_memory(controller.pid()), fs::path(folder_).filename(), pause_s);
+      case Fault::kAddresses: return limit_addresses(worker_or(controller.pid()), choice_.victim % (16 << 20), pause_s);
+      case Fault::kMemory: return limit_memory(worker_or(controller.pid()), fs::path(folder_).filename(), pause_s);
       case Fault::kClock:
         jump(choice_.jump_s);
         sleep_for(pause_s);
@@ -258,7 +250,8 @@ class Run {
       case Fault::kReaders: return kill_readers();
       case Fault::kCut:
       case Fault::kPart:
-        (void)(choice_.fault == Fault::kCut ? network_.cut(static_cast<int>(choice_.victim % kHosts)) : network_.part());
+        (void)(choice_.fault == Fault::kCut ? network_.cut(static_cast<int>(choice_.victim % kHosts))
+                                            : network_.part());
         sleep_for(pause_s);
         (void)network_.heal();
         return;
@@ -276,8 +269,8 @@ class Run {
     const std::string job = choice_.planned ? "long" : choice_.trains ? "gpt" : "job";
     const std::vector<std::string> words =
         mounts ? std::vector<std::string>{"scalai-fs", "mount", at, "--run=" + folder_, "--refresh=0s"}
-               : std::vector<std::string>{"scalai-exec", "sync", folder_, "--out=" + folder_ + ".sync", "--to=tp2",
-                                          "--job=" + job, "--every=1", "--orphan-timeout=1s"};
+               : std::vector<std::string>{"scalai-exec", "sync",         folder_,     "--out=" + folder_ + ".sync",
+                                          "--to=tp2",    "--job=" + job, "--every=1", "--orphan-timeout=1s"};
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(choice_.pause_s);
     while (std::chrono::steady_clock::now() < until) {
       auto reader = Process::start({.binary = setting_.bin + "/" + words[0],
@@ -285,11 +278,12 @@ class Run {
                                     .environment = {{"SCALAI_CHAOS", mark}},
                                     .log_file = folder_ + ".log"});
       if (!reader.ok()) return;
-      auto copier = Process::start({.binary = "/bin/sh",
-                                    .arguments = {"sh", "-c", mounts ? "sleep 0.2; cp -r \"$0\" \"$1\"; rm -r \"$1\"" : ":",
-                                                  at + "/jobs", at + ".copy"},
-                                    .environment = {{"SCALAI_CHAOS", mark}},
-                                    .log_file = ""});
+      auto copier =
+          Process::start({.binary = "/bin/sh",
+                          .arguments = {"sh", "-c", mounts ? "sleep 0.2; cp -r \"$0\" \"$1\"; rm -r \"$1\"" : ":",
+                                        at + "/jobs", at + ".copy"},
+                          .environment = {{"SCALAI_CHAOS", mark}},
+                          .log_file = ""});
       sleep_for(0.001 * static_cast<double>(random.below(1500)));
       const std::vector<pid_t> pids = processes_of(mark, Whose::kAll);
       if (!pids.empty()) ::kill(pids[static_cast<size_t>(random.below(std::ssize(pids)))], SIGKILL);

@@ -47,8 +47,9 @@ std::map<int64_t, double> losses_of(const std::string& file) {
 }  // namespace
 
 std::string training_words(const Setting& setting) {
-  return fmt::format("{} " SCALAI_SOURCE_DIR "/examples/training/gpt.py --batch=12 --width=32 --heads=4 --length=32 --steps={}",
-                     setting.python, kSteps);
+  return fmt::format("{} " SCALAI_SOURCE_DIR
+                     "/examples/training/gpt.py --text={} --batch=12 --width=32 --heads=4 --length=32 --steps={}",
+                     setting.python, setting.training, kSteps);
 }
 
 std::vector<std::pair<std::string, std::string>> training_environment(const Setting& setting) {
@@ -61,10 +62,14 @@ std::vector<std::pair<std::string, std::string>> training_environment(const Sett
 absl::Status make_training(const Setting& setting) {
   if (setting.python.empty()) return missing("no Python");
   SCALAI_RETURN_IF_ERROR(make_folders(setting.training));
+  // A copy, for the text decides what a step's loss is.
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(SCALAI_SOURCE_DIR "/docs/design.md"));
+  SCALAI_RETURN_IF_ERROR(write_file(setting.training + "/text.md", text));
   std::string configs, layouts;
   for (const std::string_view layout : kLayouts) {
     layouts += fmt::format(" {}", layout);
-    configs += fmt::format("configs {{ layout: \"{0}\" step_time: \"1s\" collection: \"training/{0}.textproto\" }}\n", layout);
+    configs +=
+        fmt::format("configs {{ layout: \"{0}\" step_time: \"1s\" collection: \"training/{0}.textproto\" }}\n", layout);
   }
   SCALAI_RETURN_IF_ERROR(python(setting, fmt::format("collections {}{}", setting.training, layouts)));
   SCALAI_RETURN_IF_ERROR(python(setting, fmt::format("static --log={}/static.csv", setting.training)));
@@ -72,7 +77,8 @@ absl::Status make_training(const Setting& setting) {
   const size_t at = said.find("dataset of ");
   if (at == std::string::npos || losses_of(setting.training + "/static.csv").size() != kSteps)
     return missing("the training said something else: " + setting.training + "/log");
-  return write_file(setting.training + "/training.textproto", fmt::format(R"(schema_version: 1
+  return write_file(setting.training + "/training.textproto",
+                    fmt::format(R"(schema_version: 1
 name: "training"
 until: "1h"
 cluster {{ hosts {{ count: 2 gpus: 2 gpu: "h100-80g" nic: "400Gbps" }} storage {{ read: "2GB/s" write: "2GB/s" }} }}
@@ -83,7 +89,8 @@ jobs {{
 events {{ at_step {{ job: "gpt" step: 6 }} resize {{ job: "gpt" gpus: 4 }} }}
 events {{ at_step {{ job: "gpt" step: 12 }} resize {{ job: "gpt" gpus: 1 }} }}
 events {{ at_step {{ job: "gpt" step: 18 }} resize {{ job: "gpt" gpus: 2 }} }}
-)", kSteps, std::stoll(said.substr(at + 11)), configs));
+)",
+                                kSteps, std::stoll(said.substr(at + 11)), configs));
 }
 
 std::string judge_losses(const std::string& expected_file, const std::string& found_file) {

@@ -347,7 +347,8 @@ void FakeCommunicator::sleep() {
     if (events != 0) watched.push_back({peer.socket, static_cast<short>(events), 0});
   }
   const bool joining = working && joined_ < size_ - 1;
-  ::poll(watched.data(), watched.size(), joining || wake_ < 0 ? kRetryMs : -1);  // no descriptor was left to be woken by
+  ::poll(watched.data(), watched.size(),
+         joining || wake_ < 0 ? kRetryMs : -1);  // no descriptor was left to be woken by
   eventfd_t wakes = 0;
   ::eventfd_read(wake_, &wakes);
 }
