@@ -251,6 +251,17 @@ TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
   EXPECT_FALSE(cluster.call(1, round_body(1, 0, 0)).ok());
 }
 
+// As one that has no memory for it.
+TEST(Execution, NobodyWaitsForAHostWhoseRoundFailsBeforeItSends) {
+  plan::Case job = to_the_other_host();
+  SmallCluster cluster({.reach = Reach::kNccl});
+  cluster.create(job.from, 5);
+  cluster.ask_all(prepare_body(job.plan(), job.to, 5));
+  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(1, 99, 0)).status()));
+  const absl::Status status = cluster.call(1, round_body(1, 0, 0)).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 // Its process is there, as one that is stopped, or whose command was lost.
 TEST(Execution, NobodyWaitsForAHostThatHasDeparted) {
   plan::Case job = to_the_other_host();

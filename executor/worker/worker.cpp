@@ -205,9 +205,13 @@ absl::Status Worker::Handling::round(const CommandBody& body) {
   if (job == nullptr || job->execution == nullptr || job->execution->to_version() != to_version)
     return absl::FailedPreconditionError(
         fmt::format("no plan of job {} to {} was prepared", round.job(), to_version.str()));
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<Moved> moved, job->execution->run(round.round(), round.hop()));
+  const absl::StatusOr<std::vector<Moved>> moved = job->execution->run(round.round(), round.hop());
+  if (!moved.ok()) {  // perhaps before its exchange: others would wait long for what this worker does not send
+    if (worker_.exchange_ != nullptr) worker_.exchange_->abort();
+    return moved.status();
+  }
   ForeignStep::Taken taken;
-  for (const Moved& one : moved) {
+  for (const Moved& one : *moved) {
     for (const auto& [place, bytes] : one.taken) taken[place] += bytes;
     proto::TransferRecord& out = *reply.add_transfers();
     out.set_src(one.src.str());
