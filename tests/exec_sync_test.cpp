@@ -124,6 +124,15 @@ TEST_F(ExecSync, OneOfEveryFewSteps) {
   }
 }
 
+// More checkpoints are due than can be written, so something is always to be done first.
+TEST_F(ExecSync, ARunThatIsAlwaysBehindItsClockHasTimeForReaders) {
+  start_run("", "", "0.000001s", 1'000'000);
+  start_sync("--to=dp1 --every=1");
+  ASSERT_TRUE(reaches(1));
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 // Receivers have what `checkpoint reshard` makes of the same step with the same steps on the way.
 class ExecSyncSteps : public ExecSync, public ::testing::WithParamInterface<const char*> {};
 

@@ -212,10 +212,22 @@ bool ExecRuntime::Impl::needs_dead(int job_index) {
   const int round = current_stage(job_index).round;
   return std::any_of(plan.instances.begin(), plan.instances.end(), [&](const plan::Instance& instance) {
     const auto legs = plan.patterns.legs(instance.pattern);
-    return instance.round == round && std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
-             return leg.src.kind == plan::Location::Kind::kDevice && agenda_.dead(DeviceId(leg.src.index));
-           });
+    return instance.round == round &&
+           std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) { return agenda_.dead(leg.src); });
   });
+}
+
+// A device of the plan has died since, or a host that has copies of what was lost before. The control loop gives the plan
+// up when it hears of that.
+bool ExecRuntime::Impl::involves_dead(const Execution& execution) const {
+  const plan::Plan& plan = *execution.command.plan;
+  const std::span<const plan::Leg> legs = plan.patterns.legs();
+  return any_dead(plan.dst_devices) ||
+         std::any_of(plan.src_devices.begin(), plan.src_devices.end(),
+                     [&](DeviceId device) { return agenda_.dead(device) && !execution.known_dead.contains(device); }) ||
+         std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
+           return leg.src.kind == plan::Location::Kind::kHostMemory && agenda_.dead(leg.src);
+         });
 }
 
 std::vector<control::EventBody> ExecRuntime::Impl::end_modelled_stage(int job_index) {

@@ -185,7 +185,8 @@ absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::awa
     return std::nullopt;
   }
   while (ready_.empty() && (!agenda_.idle() || any_due())) {
-    SCALAI_RETURN_IF_ERROR(serve_live());  // also of a run that is behind its clock, which never waits below
+    hear(0);  // and serve: a run that is behind its clock never waits below
+    SCALAI_RETURN_IF_ERROR(serve_live());
     if (!ready_.empty()) break;
     const double elapsed_s = seconds_since(started_) / options_.time_scale;
     if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;

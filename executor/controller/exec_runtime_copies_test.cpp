@@ -200,5 +200,31 @@ TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
   expect_replayable(*ran.report, folder.path());
 }
 
+// The copies of what h0 held are in the memory of h1, where another job runs. Its worker dies while they are read: no device
+// of the plan is lost with it.
+TEST(Copies, AHostThatDiesWhileItsCopiesAreReadEndsTheAttempt) {
+  const scenario::Scenario scenario =
+      a_minute_of(job_text("a",
+                           "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } checkpoint { every_steps: 2 } "
+                           "redundancy { copies: 1 where: OTHER_HOST every_steps: 3 }") +
+                  job_text("b", "devices: [2, 3] configs { layout: \"tp2\" step_time: \"1s\" }") +
+                  "events { at: \"10s\" fail { hosts: [0] } }\n");
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late ? "the failed round is known first" : "the death is known first");
+    const Folder folder;
+    const Ran ran =
+        execute(scenario, "reshard", folder.path(),
+                {.deaths = {{.host = 2, .what = "round", .nth = 1, .victim = 1, .late = late}}, .network = true});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    const control::JobRecord& job = ran.report->jobs[0];
+    EXPECT_EQ(job.state, "running") << job.failure;
+    ASSERT_EQ(job.reconfigurations.size(), 1u);
+    EXPECT_EQ(job.reconfigurations[0].aborted_attempts, 1);
+    EXPECT_GT(job.reconfigurations[0].plan->bytes.from_storage, 0);
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
 }  // namespace
 }  // namespace scalai::executor

@@ -96,6 +96,7 @@ class Agenda {
   size_t current_stage(int job) { return jobs_[job].execution->current; }
 
   bool dead(DeviceId device) const { return dead_.contains(device); }
+  bool dead(plan::Location place) const;  // the memory of a host is when all its devices are
   bool any_dead(const std::vector<DeviceId>& devices) const;
   // Losses that are not known yet.
   bool unnoticed(DeviceId device) const { return unnoticed_.contains(device); }
@@ -149,7 +150,6 @@ class Agenda {
   void start_flow(ActiveFlow flow);
   void flow_ended(const change::FlowEnd& end);
   void drop_flows(const std::function<bool(const ActiveFlow&)>& doomed);
-  bool dead(plan::Location place) const;
   void sample_links();
 
   const cluster::Cluster& cluster_;

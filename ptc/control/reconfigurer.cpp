@@ -32,13 +32,10 @@ std::string describe_missing(const plan::Plan& plan) {
 }
 
 bool reads_memory_of(const plan::Plan& plan, const std::set<HostId>& hosts) {
-  if (hosts.empty()) return false;
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    for (const plan::Leg& leg : plan.patterns.legs(pattern)) {
-      if (leg.src.kind == plan::Location::Kind::kHostMemory && hosts.contains(HostId(leg.src.index))) return true;
-    }
-  }
-  return false;
+  const std::span<const plan::Leg> legs = plan.patterns.legs();
+  return std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
+    return leg.src.kind == plan::Location::Kind::kHostMemory && hosts.contains(HostId(leg.src.index));
+  });
 }
 
 // Detect and aborted are the control loop's own.
@@ -202,11 +199,10 @@ bool Reconfigurer::reads_out_of_reach(const Job& job) const {
     if (place.kind == plan::Location::Kind::kHostMemory) return !condition_.on(home, HostId(place.index));
     return !condition_.reaches_storage(home);
   };
-  const plan::Plan& plan = *job.underway->record.plan;
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    for (const plan::Leg& leg : plan.patterns.legs(pattern))
-      if (out(leg.src) || out(plan::Location::device(leg.dst))) return true;
-  }
+  const std::span<const plan::Leg> legs = job.underway->record.plan->patterns.legs();
+  if (std::any_of(legs.begin(), legs.end(),
+                  [&](const plan::Leg& leg) { return out(leg.src) || out(plan::Location::device(leg.dst)); }))
+    return true;
   const std::vector<DeviceId>& to = job.underway->target.devices;
   return std::any_of(to.begin(), to.end(), [&](DeviceId device) { return !condition_.on(home, device); });
 }

@@ -56,6 +56,7 @@ class Patterns {
  public:
   int32_t add(std::span<const Leg> legs, std::span<const DeviceId> frees);
   std::span<const Leg> legs(int32_t pattern) const { return part(legs_, leg_ends_, pattern); }
+  std::span<const Leg> legs() const { return legs_; }  // of all
   // Holders of the old box that give it back after the round; none in a plan without a memory cap.
   std::span<const DeviceId> frees(int32_t pattern) const { return part(frees_, free_ends_, pattern); }
   int32_t size() const { return static_cast<int32_t>(leg_ends_.size()); }

@@ -28,7 +28,7 @@ def like_gpus(monkeypatch):
 @pytest.mark.parametrize("more", [[], ["--restart"]], ids=["in place", "begun anew"])
 def test_state_on_gpus(tmp_path, alone, like_gpus, more):
     """Processes train in memory that is the worker's and a GPU's, over changes of layout and a death."""
-    write_scenario(tmp_path, 2, [(15, 4), (40, 1)] if more else [(10, 4), (20, 3), (30, 8), (45, 1)])
+    write_scenario(tmp_path, 2, [(15, 4), (40, 1)] if more else [(10, 4), (20, 3), (30, 8), (38, 1)])
     program = [PROGRAM, "--restart"] if more else [DYING, "5:1:before"]
     said = run([*training(tmp_path, tmp_path / "loss.csv", *program), *like_gpus, "--standby"], tmp_path)
     summary = check(tmp_path, alone)

@@ -206,14 +206,8 @@ class ExecRuntime::Impl {
   absl::StatusOr<std::optional<Agenda::Happening>> await_next();
   void worker_lost(HostId host, const std::string& why);
   bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
-  // A device of the plan that has died since: the control loop gives the plan up when it hears of that.
   bool needs_dead(int job_index);
-  bool involves_dead(const Execution& execution) const {
-    const std::vector<DeviceId>& sources = execution.command.plan->src_devices;
-    return any_dead(execution.command.plan->dst_devices) ||
-           std::any_of(sources.begin(), sources.end(),
-                       [&](DeviceId device) { return agenda_.dead(device) && !execution.known_dead.contains(device); });
-  }
+  bool involves_dead(const Execution& execution) const;
 
   const scenario::Scenario& scenario_;
   ControllerEnd& controller_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,7 @@ struct Death {
   int nth = 1;
   bool after = false;   // the command was run, its reply is lost
   int32_t victim = -1;  // another host's worker dies instead; this one runs the command when that is known
+  bool late = false;    // … or before it is
 };
 
 // Stands between the controller and a worker: true = the command is answered without being run.
@@ -57,13 +59,14 @@ class Fleet {
     std::string busy_reply{};
     bool network = false;                                 // state moves through transports only
     std::function<std::shared_ptr<Backend>()> backend{};  // of each worker; without it devices in the host's memory
-    LoopbackNetwork* loopback = nullptr;  // of another fleet, whose workers these reach
-    int dead_at_start = -1;               // host whose worker dies after all have joined, before the run
+    LoopbackNetwork* loopback = nullptr;                  // of another fleet, whose workers these reach
+    int dead_at_start = -1;  // host whose worker dies after all have joined, before the run
   };
   explicit Fleet(Options options) : options_(std::move(options)), busy_(options_.busy) {
     controller_ = network_.start({.hosts = options_.hosts, .first_host = options_.first_host}, kToken).value();
   }
   ~Fleet() {
+    if (later_.valid()) later_.wait();
     controller_->dismiss("the test is over", 10);
     members_.clear();
   }
@@ -92,7 +95,8 @@ class Fleet {
     Member* one = member.get();
     take(host);
     one->transport = std::make_unique<LoopbackTransport>(
-        options_.loopback != nullptr ? *options_.loopback : loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
+        options_.loopback != nullptr ? *options_.loopback : loopback_,
+        [one](std::string_view request) { return one->worker->places().answer(request); });
     one->worker = std::make_unique<Worker>(Worker::Options{.host = host,
                                                            .segments = {.capacity = int64_t{1} << 30},
                                                            .backend = options_.backend ? options_.backend() : nullptr,
@@ -170,9 +174,9 @@ class Fleet {
       }
       {
         const std::lock_guard lock(mutex_);
-        die(*members_.at(death->victim), death->victim);
+        die(*members_.at(death->victim), death->victim, death->late);
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (!death->late) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     Reply reply;
     if (command.what == "written" && busy_-- > 0) {
@@ -187,10 +191,17 @@ class Fleet {
     }
     return reply;
   }
-  void die(Member& member, int32_t host) {
+  void die(Member& member, int32_t host, bool late = false) {
     member.dead = true;
     loopback_.kill(member.transport->address());
-    controller_->cut(host, "killed by the test");
+    if (late) {
+      later_ = std::async(std::launch::async, [this, host] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        controller_->cut(host, "killed by the test");
+      });
+    } else {
+      controller_->cut(host, "killed by the test");
+    }
   }
 
   const Options options_;
@@ -203,6 +214,7 @@ class Fleet {
   std::map<std::pair<int32_t, std::string>, int> seen_;
   int64_t epoch_ = 1;
   std::map<int64_t, std::unique_ptr<Member>> members_;
+  std::future<void> later_;
 };
 
 // A folder for a run.
