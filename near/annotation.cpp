@@ -24,8 +24,8 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Goes through the words after the command's name once, as getopt_long does: operands and options in any order, short options
-// together, values in the same word or in the next.
+// Goes through the words after the command's name once, as getopt_long does: operands and options in any order, short
+// options together, values in the same word or in the next.
 class WordReader {
  public:
   WordReader(const Annotations::Rules& rules, const std::vector<std::string>& words, size_t first_word)

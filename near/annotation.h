@@ -1,7 +1,7 @@
 #pragma once
 // What is known of commands: which words are input files, how the command may be split, how outputs of parts merge
-// (near/annotations/*.textproto; the fields are in ptc/proto/near.proto). An option that an annotation does not have is a reason to
-// run the command locally: nothing is guessed.
+// (near/annotations/*.textproto; the fields are in ptc/proto/near.proto). An option that an annotation does not have is
+// a reason to run the command locally: nothing is guessed.
 //
 //   words ─► use_of ─► Use: input files, merges, guesses of the output's size; or why the command runs locally
 //
@@ -64,8 +64,8 @@ class Annotations {
  public:
   static Annotations built_in();
 
-  // Adds those of *.textproto in a folder, which come before the built-in ones. NotFound: it cannot be read. InvalidArgument: all
-  // problems of all files, with their places. On an error nothing is added.
+  // Adds those of *.textproto in a folder, which come before the built-in ones. NotFound: it cannot be read.
+  // InvalidArgument: all problems of all files, with their places. On an error nothing is added.
   absl::Status load(const std::string& folder);
 
   // Reads the script of a command that may declare itself.

@@ -1,8 +1,8 @@
 #pragma once
-// The answer to a question: the output of its pipeline, on standard output, and the status of its last command, both as `sh -c` in
-// the folder of the source gives them. Parts run near (gather.h); what they put out shows at times that the split was not right (a
-// NUL byte for grep, a last line without its end amid the stream): then less is split, and it begins anew. Nothing is written before
-// every part is whole.
+// The answer to a question: the output of its pipeline, on standard output, and the status of its last command, both as
+// `sh -c` in the folder of the source gives them. Parts run near (gather.h); what they put out shows at times that the
+// split was not right (a NUL byte for grep, a last line without its end amid the stream): then less is split, and it
+// begins anew. Nothing is written before every part is whole.
 
 #include <cstdint>
 #include <functional>
@@ -21,12 +21,14 @@ struct Answered {
   std::vector<std::string> notes;
 };
 
-// For a program's main thread, while there are no others: standard input, output and error are those of commands that run here. Sets
-// the handling of SIGPIPE. Errors: those of gather() and fetch(). FailedPrecondition: nobody reads standard output.
+// For a program's main thread, while there are no others: standard input, output and error are those of commands that
+// run here. Sets the handling of SIGPIPE. Errors: those of gather() and fetch(). FailedPrecondition: nobody reads
+// standard output.
 absl::StatusOr<Answered> answer(const Question& question, const PlaceOptions& options);
 
-// Runs commands in a folder ("": the one of this process), joined by pipes. `feed` writes standard input of the first, which without
-// it is this process's; the commands may be none: then it writes standard output. Returns the status of the last command.
+// Runs commands in a folder ("": the one of this process), joined by pipes. `feed` writes standard input of the first,
+// which without it is this process's; the commands may be none: then it writes standard output. Returns the status of
+// the last command.
 absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std::string& folder,
                                  const std::function<absl::Status(const Sink&)>& feed);
 

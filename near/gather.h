@@ -1,9 +1,9 @@
 #pragma once
-// Runs the parts of a placement on their hosts, some at a time on each, and keeps what they put out in files: whoever reads the
-// outputs has all of all parts, or an error.
+// Runs the parts of a placement on their hosts, some at a time on each, and keeps what they put out in files: whoever
+// reads the outputs has all of all parts, or an error.
 //
-//   part ─► its host ──(the worker is gone, or the command failed there)──► another host that has the files ─► … ─► here, with
-//   the files where they can be read here, or fetched
+//   part ─► its host ──(the worker is gone, or the command failed there)──► another host that has the files ─► … ─►
+//   here, with the files where they can be read here, or fetched
 //
 // What a command does here is its answer, as it would be without all this.
 
@@ -48,8 +48,8 @@ struct Gathered {
 // Aborted: a part that nobody could run, with all reasons; or no room for outputs here.
 absl::StatusOr<Gathered> gather(const Question& question, const Placement& placement);
 
-// Copies files of the source below `folder`, from any host that has them; those that are there already stay. One call at a time:
-// a file arrives as `folder`.arriving. Aborted: no host that has a file answers.
+// Copies files of the source below `folder`, from any host that has them; those that are there already stay. One call
+// at a time: a file arrives as `folder`.arriving. Aborted: no host that has a file answers.
 absl::Status fetch(const Question& question, const std::vector<std::string>& files, const std::string& folder,
                    int64_t& moved_bytes);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Outputs of parts, in files, become the output of the whole, for the merges that no command does. Functions; any thread.
+// Outputs of parts, in files, become the output of the whole, for the merges that no command does. Functions; any
+// thread.
 //
 //   concatenate   the files one after the other
 //   sum           lines of columns of numbers are added, as wc and grep -c print them of a stream

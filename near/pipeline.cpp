@@ -25,7 +25,8 @@ struct Problem {
   std::string message, hint;  // no message: none
 };
 
-// Words at the head of a command for which no program does the same: reserved words, and builtins that act on the shell.
+// Words at the head of a command for which no program does the same: reserved words, and builtins that act on the
+// shell.
 const std::set<std::string>& words_of_shells() {
   static const std::set<std::string> words = {
       "!",        ".",      ":",        "[[",      "alias",    "bg",      "break",  "case",  "cd",    "command",

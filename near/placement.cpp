@@ -165,8 +165,8 @@ class Placer {
     return found;
   }
 
-  // Parts that all run here save no bytes over links, and their outputs wait in files: processors beside each other are worth it
-  // where little comes out, or what comes out is sorted.
+  // Parts that all run here save no bytes over links, and their outputs wait in files: processors beside each other are
+  // worth it where little comes out, or what comes out is sorted.
   bool worth_waiting(const Split& split, const std::vector<PlacedPart>& parts) const {
     int64_t read = 0, put_out = 0;
     for (const PlacedPart& part : parts) {

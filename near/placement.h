@@ -1,9 +1,11 @@
 #pragma once
-// Where each command of a pipeline runs. The first ones run near, in parts: on hosts that have the input, as far as their
-// annotations let outputs of parts become the output of the whole. The rest runs here. Of all ways the one that moves fewest bytes,
-// by the annotations' guesses; of equal ones the one with most commands near. On this machine a split has to put out less than it reads.
+// Where each command of a pipeline runs. The first ones run near, in parts: on hosts that have the input, as far as
+// their annotations let outputs of parts become the output of the whole. The rest runs here. Of all ways the one that
+// moves fewest bytes, by the annotations' guesses; of equal ones the one with most commands near. On this machine a
+// split has to put out less than it reads.
 //
-//   pipeline, uses, files of hosts ─► place ─► parts in the order of the input, how their outputs merge, where to go on here
+//   pipeline, uses, files of hosts ─► place ─► parts in the order of the input, how their outputs merge, where to go on
+//   here
 //
 // Pure; any thread.
 

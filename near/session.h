@@ -1,6 +1,6 @@
 #pragma once
-// A worker of a host, from the caller's side: a process here, or one that a launcher (ssh, srun) starts elsewhere. Work goes through
-// its standard input and output, so nothing of it is quoted for a shell. One thread at a time per object.
+// A worker of a host, from the caller's side: a process here, or one that a launcher (ssh, srun) starts elsewhere. Work
+// goes through its standard input and output, so nothing of it is quoted for a shell. One thread at a time per object.
 
 #include <sys/types.h>
 
@@ -35,8 +35,8 @@ absl::Status check_program(const std::string& program);
 
 class Session {
  public:
-  // NotFound: the launcher does not start. Unavailable: the host does not answer; the message has what the launcher said.
-  // InvalidArgument: another version answers, or something else.
+  // NotFound: the launcher does not start. Unavailable: the host does not answer; the message has what the launcher
+  // said. InvalidArgument: another version answers, or something else.
   static absl::StatusOr<std::unique_ptr<Session>> start(const Host& host, const Launch& launch);
   // A worker whose standard input and output these are, and whose process is somebody else's.
   static absl::StatusOr<std::unique_ptr<Session>> over(const Host& host, double patience_s, FileDescriptor in,
@@ -48,12 +48,13 @@ class Session {
 
   int threads() const { return threads_; }  // of the host
 
-  // Answers are checked against their question; whoever asked may rely on numbers and sizes. Unavailable: the worker is gone, says
-  // nothing, or its answer is none to the question. Nothing more is asked of it then: what is left of an answer would be taken for
-  // the next one. InvalidArgument: of list(), what it says is no list. NotFound: it cannot read the folder.
+  // Answers are checked against their question; whoever asked may rely on numbers and sizes. Unavailable: the worker is
+  // gone, says nothing, or its answer is none to the question. Nothing more is asked of it then: what is left of an
+  // answer would be taken for the next one. InvalidArgument: of list(), what it says is no list. NotFound: it cannot
+  // read the folder.
   absl::StatusOr<std::vector<ListedFile>> list();
-  // `output` gets the bytes as they come; its first error is the answer, and the worker's last. An end without a problem has all
-  // stages of the work.
+  // `output` gets the bytes as they come; its first error is the answer, and the worker's last. An end without a
+  // problem has all stages of the work.
   absl::StatusOr<PartEnd> run(const PartWork& work, const std::function<absl::Status(std::string_view)>& output);
 
  private:

@@ -4,8 +4,9 @@
 //   ranges ─► pump ─► stage 0 ─► pump ─► stage 1 ─► … ─► output
 //                        └── standard error of all stages ─► errors
 //
-// A pump passes bytes on and looks at them: NUL bytes, the end of the last line. A stage that ends early ends those before it by
-// SIGPIPE, as in a shell. All of them die with this process. SIGPIPE must be ignored in this process. One thread calls; pumps have threads of their own.
+// A pump passes bytes on and looks at them: NUL bytes, the end of the last line. A stage that ends early ends those
+// before it by SIGPIPE, as in a shell. All of them die with this process. SIGPIPE must be ignored in this process. One
+// thread calls; pumps have threads of their own.
 
 #include <functional>
 #include <string>

@@ -77,8 +77,8 @@ class Supervision {
     }
   }
 
-  // What the work started is a child of this process by now. What is in this group, as mounts and commands here, is told to end.
-  // Others, as workers, have seen the end of their input.
+  // What the work started is a child of this process by now. What is in this group, as mounts and commands here, is
+  // told to end. Others, as workers, have seen the end of their input.
   void end_the_rest() {
     if (end_.signal == 0) return;
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience_s);

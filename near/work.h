@@ -1,6 +1,6 @@
 #pragma once
-// What a worker is asked for, and what it answers; and how both travel: as frames over a pair of descriptors, a length and a
-// message of near.proto each. Values and functions; any thread, one at a time for each descriptor.
+// What a worker is asked for, and what it answers; and how both travel: as frames over a pair of descriptors, a length
+// and a message of near.proto each. Values and functions; any thread, one at a time for each descriptor.
 
 #include <cstdint>
 #include <optional>
@@ -95,8 +95,8 @@ using Answer = std::variant<Hello, Listed, Output, Alive, PartEnd>;
 absl::Status send(int fd, const Work& work);
 absl::Status send(int fd, const Answer& answer);
 
-// Waits for a frame; at most `patience_s` for each part of it, without end if that is 0. OutOfRange: the other side is gone.
-// DeadlineExceeded: it says nothing. InvalidArgument: what it says is no frame; the message quotes it.
+// Waits for a frame; at most `patience_s` for each part of it, without end if that is 0. OutOfRange: the other side is
+// gone. DeadlineExceeded: it says nothing. InvalidArgument: what it says is no frame; the message quotes it.
 absl::StatusOr<Work> receive_work(int fd);
 absl::StatusOr<Answer> receive_answer(int fd, double patience_s);
 

@@ -48,8 +48,8 @@ std::vector<std::vector<int>> links_of_jobs(const change::Platform& platform, st
   return links;
 }
 
-// Jobs that share a link, directly or through others: only these can feel each other. Simulated by themselves, the others'
-// results do not depend on who else there is, to the last bit.
+// Jobs that share a link, directly or through others: only these can feel each other. Simulated by themselves, the
+// others' results do not depend on who else there is, to the last bit.
 std::vector<std::vector<size_t>> jobs_that_meet(const std::vector<std::vector<int>>& links, size_t all_links) {
   std::vector<size_t> group(links.size());
   std::iota(group.begin(), group.end(), size_t{0});
@@ -107,7 +107,8 @@ int fewer_micro_batches(const IterationJob& job, int least) {
   return static_cast<int>(std::min<int64_t>(m, groups * pp + m % pp));
 }
 
-// The slowest stage's work on a micro-batch: no step grows by less for one more, but 2BW's while gradients take all of it.
+// The slowest stage's work on a micro-batch: no step grows by less for one more, but 2BW's while gradients take all of
+// it.
 double work_of_micro_batch(const IterationJob& job) {
   double most = 0;
   for (int stage = 0; stage < job.config.pp; ++stage) {

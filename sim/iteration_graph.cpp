@@ -131,8 +131,8 @@ class JobGraph {
     }
   }
 
-  // What members on one host send: to each other, and to those of the next. Between uneven hosts as many rings cross as the
-  // smaller one has members; together they carry what as many as the group has on its smallest host would. In an
+  // What members on one host send: to each other, and to those of the next. Between uneven hosts as many rings cross as
+  // the smaller one has members; together they carry what as many as the group has on its smallest host would. In an
   // all-to-all each sends its own.
   void add_ring(const std::vector<int>& here, const std::vector<int>& there, bool crosses, size_t fewest,
                 Traffic traffic) {

@@ -1,5 +1,5 @@
-// The same iterations on SimGrid and on our solver. A process has one SimGrid engine: all jobs share a cluster and train
-// one after the other, or together.
+// The same iterations on SimGrid and on our solver. A process has one SimGrid engine: all jobs share a cluster and
+// train one after the other, or together.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

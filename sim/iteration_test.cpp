@@ -59,7 +59,7 @@ TEST(Iteration, TwoBWHasNoBubbleInSteadyState) {
   }
 }
 
-// --- by hand: what flows, and what runs beside what -------------------------------------------------------------------
+// --- by hand: what flows, and what runs beside what ------------------------------------------------------------------
 
 TEST(Iteration, CollectivesTakeLatencyAndBytesOverTheirLink) {
   const ParallelConfig config = layout("tp2,dp2");
@@ -233,7 +233,7 @@ TEST(Iteration, ASlowStageSetsThePace) {
   EXPECT_NEAR(step_with_straggler(ideal_cluster(2, 1), config, parts, 2, 0), 8 * 6 + 1, 1e-9);
 }
 
-// --- several jobs -----------------------------------------------------------------------------------------------------
+// --- several jobs ----------------------------------------------------------------------------------------------------
 
 // Two jobs whose replicas sum gradients across two leaves, or inside one host each.
 std::vector<double> two_jobs(bool same_fabric) {
@@ -298,7 +298,7 @@ TEST(Iteration, JobsOfDifferentLengthMeetNowAndThen) {
   EXPECT_LE(step_s[1], 27);
 }
 
-// --- symmetry ---------------------------------------------------------------------------------------------------------
+// --- symmetry --------------------------------------------------------------------------------------------------------
 
 // A random small cluster with jobs of random layouts, parts, stragglers and degraded links on it.
 struct RandomCase {

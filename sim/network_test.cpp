@@ -95,8 +95,8 @@ TEST(MaxMin, RatesAgreeWithOracle) {
   }
 }
 
-// GPUs behind PCIe and NICs: PCIe is never full while all its classes cross a narrower NIC, and may be once others come,
-// or capacities change. Counts of classes go up and down; each update is held against rates from scratch.
+// GPUs behind PCIe and NICs: PCIe is never full while all its classes cross a narrower NIC, and may be once others
+// come, or capacities change. Counts of classes go up and down; each update is held against rates from scratch.
 TEST(MaxMin, LinksThatAreNeverFullForAWhile) {
   for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -199,7 +199,7 @@ TEST(MaxMin, AFailureThatWasNotReportedYetCanBeCancelled) {
   });
 }
 
-// --- weights: flows that stand for others -----------------------------------------------------------------------------
+// --- weights: flows that stand for others ----------------------------------------------------------------------------
 
 // `groups` of sources alike: each source has its own link and shares one with its group, all share one more. As it is,
 // and with one source a group that weighs as much as all.
@@ -271,8 +271,8 @@ TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
   }
 }
 
-// Two flows of 10 and 11 bytes share 10 bytes/s. The first ends after 2 s; the other one would then after 2.1 s, or at the
-// rate that it had, after 2.2 s.
+// Two flows of 10 and 11 bytes share 10 bytes/s. The first ends after 2 s; the other one would then after 2.1 s, or at
+// the rate that it had, after 2.2 s.
 TEST(MaxMin, EndsWithinTheResolutionAreOneMoment) {
   const change::NetworkSpec network = {.links = {{"link", 10}, {"a", 99}, {"b", 99}},
                                        .endpoints = {{"a", {0, 1}, {}}, {"b", {0, 2}, {}}, {"end", {}, {}}}};

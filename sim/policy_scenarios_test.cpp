@@ -1,6 +1,6 @@
-// Seeded random scenarios under every policy of the catalogue: jobs come, hosts fail and return or are taken after a notice,
-// and whatever the policy says no GPU has two jobs, none trains on a GPU that is gone, every job ends, and the log leads to
-// the same plans again. A scenario that breaks a rule is printed with its seed.
+// Seeded random scenarios under every policy of the catalogue: jobs come, hosts fail and return or are taken after a
+// notice, and whatever the policy says no GPU has two jobs, none trains on a GPU that is gone, every job ends, and the
+// log leads to the same plans again. A scenario that breaks a rule is printed with its seed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, EveryPolicy, ::testing::ValuesIn(names()), [
   return name;
 });
 
-// ---- a program as policy ----------------------------------------------------------------------------------------------
+// ---- a program as policy --------------------------------------------------------------------------------------------
 
 constexpr const char* kProgram = "python3 " SCALAI_SOURCE_DIR "/scenarios/policies/shortest_first.py";
 

@@ -136,8 +136,8 @@ class Shape {
     return cards;
   }
 
-  // Of an uplink, its name by the numbers here: "T0.3:1.up", switch 1 of the fourth block of the first tier; "": no job has
-  // a host below it. Nothing: it is another kind of link.
+  // Of an uplink, its name by the numbers here: "T0.3:1.up", switch 1 of the fourth block of the first tier; "": no job
+  // has a host below it. Nothing: it is another kind of link.
   std::optional<std::string> switch_name(const std::string& name, size_t end) const {
     for (size_t t = 0; t < tiers_.size(); ++t) {
       const cluster::Tier& tier = tiers_[t];

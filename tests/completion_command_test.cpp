@@ -1,5 +1,5 @@
-// Completion in the shells themselves: bash, zsh and fish run on a terminal, a line and a tab are typed, and the shell says
-// what its line has become. A shell that is not installed is a skip.
+// Completion in the shells themselves: bash, zsh and fish run on a terminal, a line and a tab are typed, and the shell
+// says what its line has become. A shell that is not installed is a skip.
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
-// A job's dataset through `scalai exec`: every sample exactly once in committed history, whatever happens to the job; and
-// the checkpoints that such a run leaves and takes up.
+// A job's dataset through `scalai exec`: every sample exactly once in committed history, whatever happens to the job;
+// and the checkpoints that such a run leaves and takes up.
 
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -159,7 +159,7 @@ TEST_F(ExecDataset, AnotherControllerGoesOnReading) {
   expect_replayable();
 }
 
-// ---- checkpoints --------------------------------------------------------------------------------------------------------
+// ---- checkpoints ----------------------------------------------------------------------------------------------------
 
 // What a run leaves describes itself, so it can be cut anew, and a run can begin with what comes of that.
 TEST_F(ExecDataset, ACheckpointIsReshardedAndTakenUpAgain) {

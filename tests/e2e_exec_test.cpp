@@ -1,4 +1,5 @@
-// `scalai exec` as people run it: the same plans as `scalai sim` on real bytes in real processes, which end with the run.
+// `scalai exec` as people run it: the same plans as `scalai sim` on real bytes in real processes, which end with the
+// run.
 
 #include <nlohmann/json.hpp>
 #include <thread>

@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-// Bytes by class at 1/8: where anything moved it still moves, vectors by an eighth and matrices by its square. Most is in
-// matrices, so that all together shrink by the square.
+// Bytes by class at 1/8: where anything moved it still moves, vectors by an eighth and matrices by its square. Most is
+// in matrices, so that all together shrink by the square.
 void expect_shrunk(const json& part, const json& whole) {
   double part_total = 0, whole_total = 0;
   for (const auto& [kind, bytes] : whole.items()) {

@@ -101,8 +101,8 @@ TEST_F(EndToEnd, BothFlowSolversAgree) {
   }
 }
 
-// Two leaves of two hosts, a replica on each; leaf 0 is down from 50 to 120 s and its loss is known after 5 s. Storage is
-// beyond the leaves, so the job goes on at once on the other two hosts, with nothing to move: 14 s = 5 s + costs.
+// Two leaves of two hosts, a replica on each; leaf 0 is down from 50 to 120 s and its loss is known after 5 s. Storage
+// is beyond the leaves, so the job goes on at once on the other two hosts, with nothing to move: 14 s = 5 s + costs.
 TEST_F(EndToEnd, AJobLeavesHostsBehindASwitchInBothFlowSolvers) {
   write_all(path("cut.textproto"),
             "schema_version: 1 name: \"cut\" seed: 1 until: \"200s\" costs { detect: \"5s\" plan: \"1s\" communicator: "

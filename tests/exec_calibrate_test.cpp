@@ -1,4 +1,5 @@
-// `scalai exec calibrate` as people run it: measures with real workers, and what it writes is a cluster for the simulator.
+// `scalai exec calibrate` as people run it: measures with real workers, and what it writes is a cluster for the
+// simulator.
 
 #include <nlohmann/json.hpp>
 

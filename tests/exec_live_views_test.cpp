@@ -207,8 +207,8 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
   EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left by a signal";
 }
 
-// Hosts with machines' names of their own, so that what one has the other one gets over UCX: each is asked for the files of which it
-// holds most, and all for the same step.
+// Hosts with machines' names of their own, so that what one has the other one gets over UCX: each is asked for the
+// files of which it holds most, and all for the same step.
 TEST_F(ExecLiveViews, ARunIsReadOnItsWorkersHosts) {
   if (shell("unshare --uts true").code != 0) GTEST_SKIP() << "no machines' names of their own here";
   const std::string on = path("on");

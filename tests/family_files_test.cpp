@@ -1,5 +1,5 @@
-// Naming families as their users write them, with mistakes that the format allows: a field left out, a value of another one,
-// a number at the end of a range. Whatever they say, it is refused with words, or works.
+// Naming families as their users write them, with mistakes that the format allows: a field left out, a value of another
+// one, a number at the end of a range. Whatever they say, it is refused with words, or works.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

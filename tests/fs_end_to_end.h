@@ -1,5 +1,6 @@
 #pragma once
-// What tests of `scalai fs` share: mounts in a folder of the test's own, which are gone when the test ends, however it ends.
+// What tests of `scalai fs` share: mounts in a folder of the test's own, which are gone when the test ends, however it
+// ends.
 
 #include <fcntl.h>
 #include <signal.h>

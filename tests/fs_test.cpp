@@ -143,8 +143,8 @@ TEST_F(FsTest, AChangedSourceIsAnErrorToo) {
   EXPECT_THAT(log_of("m"), HasSubstr("changed"));
 }
 
-// The bytes that are read are not the damaged one, but of the same stored tensor. It is one that tp cuts: of replicas, as of
-// norms, the mount reads the first.
+// The bytes that are read are not the damaged one, but of the same stored tensor. It is one that tp cuts: of replicas,
+// as of norms, the mount reads the first.
 TEST_F(FsTest, ADamagedSourceIsAnErrorToo) {
   ASSERT_EQ(scalai(fmt::format("checkpoint reshard {} {} --to=tp2", path("hf"), path("ranks"))).code, 0);
   const std::string file = path("ranks/rank_001.safetensors"), before = read_all(file);

@@ -1,5 +1,5 @@
-// What every command of every program says about itself: help in 80 columns, the options that all have, and manual pages
-// that mandoc finds nothing wrong with.
+// What every command of every program says about itself: help in 80 columns, the options that all have, and manual
+// pages that mandoc finds nothing wrong with.
 
 #include "tests/end_to_end.h"
 

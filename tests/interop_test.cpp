@@ -1,7 +1,8 @@
-// `scalai checkpoint reshard` between Hugging Face's form and Megatron's ranks, held against tests/interop/reference.py, which
-// shares nothing with it; files of PyPI's safetensors and torch, both ways; and every family in transformers and
-// megatron-core. The interpreter is the one of the build folder's environment (python/environment), else python3;
-// SCALAI_PYTHON names another. What needs a package that it does not have is skipped.
+// `scalai checkpoint reshard` between Hugging Face's form and Megatron's ranks, held against
+// tests/interop/reference.py, which shares nothing with it; files of PyPI's safetensors and torch, both ways; and every
+// family in transformers and megatron-core. The interpreter is the one of the build folder's environment
+// (python/environment), else python3; SCALAI_PYTHON names another. What needs a package that it does not have is
+// skipped.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -190,7 +191,7 @@ TEST_F(Interop, TheTorchToolPassesItsTests) {
   script("torch_tool_test.py");
 }
 
-// ---- servers ------------------------------------------------------------------------------------------------------------
+// ---- servers --------------------------------------------------------------------------------------------------------
 
 TEST_F(Interop, FoldersOnServersAndObjectsOfS3) {
   if (!python_has("http.server")) GTEST_SKIP() << python() << " is no Python 3";
@@ -198,7 +199,7 @@ TEST_F(Interop, FoldersOnServersAndObjectsOfS3) {
   script("remote_test.py");
 }
 
-// ---- families in their frameworks ---------------------------------------------------------------------------------------
+// ---- families in their frameworks -----------------------------------------------------------------------------------
 
 class InteropFamilies : public Interop {
  protected:

@@ -1,6 +1,6 @@
 #pragma once
-// What tests of running jobs' state share: a run of an emulated job, and what a mount shows against the checkpoints that
-// it writes.
+// What tests of running jobs' state share: a run of an emulated job, and what a mount shows against the checkpoints
+// that it writes.
 
 #include <fcntl.h>
 #include <unistd.h>

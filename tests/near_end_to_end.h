@@ -1,6 +1,6 @@
 #pragma once
-// `scalai near` as its users run it. Hosts are folders of this machine behind a launcher that, as ssh does, gives its words to a
-// shell; the oracle is sh in one folder that has all files.
+// `scalai near` as its users run it. Hosts are folders of this machine behind a launcher that, as ssh does, gives its
+// words to a shell; the oracle is sh in one folder that has all files.
 
 #include "tests/end_to_end.h"
 

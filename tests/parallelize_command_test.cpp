@@ -39,7 +39,7 @@ class ParallelizeCommand : public EndToEnd {
 constexpr const char* kLlama = "--model=llama3-8b --gpu=h100-80g --global-batch=128 --sequence=4096 ";
 std::string llama(const std::string& more) { return kLlama + more; }
 
-// --- what it prints ---------------------------------------------------------------------------------------------------
+// --- what it prints --------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, TheExampleOfItsHelp) {
   const Outcome outcome =
@@ -108,7 +108,7 @@ TEST_F(ParallelizeCommand, StagesThatNeedTheSameAreOneRow) {
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
-// --- what is searched -------------------------------------------------------------------------------------------------
+// --- what is searched ------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, OptionsReachTheSearch) {
   const json answer = found(llama("--gpus=16 --pin=tp4,cp1 --zero=3 --micro-batches=2 --recompute=full"));
@@ -207,7 +207,7 @@ TEST_F(ParallelizeCommand, ALayoutMayBeAsFullAsValidateLetsItBe) {
           {"fits 85.9 GB, even with 8.1 % more for the mean error of estimates on 64 GPUs"});
 }
 
-// --- from where the job is --------------------------------------------------------------------------------------------
+// --- from where the job is -------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, StayingCostsNothing) {
   const json out = found(llama("--gpus=16 --from=tp4,dp4,zero1 --layout=tp4,dp4,zero1"));
@@ -301,7 +301,7 @@ TEST_F(ParallelizeCommand, NoChangeFitsTheHorizon) {
   refused(llama("--gpus=8 --from=tp8 --horizon=1h"), 2, {"--horizon applies to --objective=pay-off only"});
 }
 
-// --- machines ---------------------------------------------------------------------------------------------------------
+// --- machines --------------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, ClustersMayDiffer) {
   write_all(path("mixed.textproto"), kMixed);
@@ -385,7 +385,7 @@ TEST_F(ParallelizeCommand, PipeDreamsPlanner) {
   refused(words + "--pin=tp2 --breakdown", 2, {"--pin does not go with", "--breakdown does not go with"});
 }
 
-// --- what cannot be ---------------------------------------------------------------------------------------------------
+// --- what cannot be --------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, AllThatIsMissingAtOnce) {
   refused("", 2, {"--model is missing", "--global-batch is missing", "say once which GPUs"});

@@ -1,5 +1,5 @@
-// PlacementsAudit: every built-in policy of many jobs on random loads with hosts that fail, audited from placements.csv,
-// hosts.csv and jobs.csv alone. `./dev soak` plays two thousand loads.
+// PlacementsAudit: every built-in policy of many jobs on random loads with hosts that fail, audited from
+// placements.csv, hosts.csv and jobs.csv alone. `./dev soak` plays two thousand loads.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -161,8 +161,8 @@ class Audit {
   std::vector<std::string> problems_;
 };
 
-// Free GPUs, of these on partly used hosts, and of these of no use to a job of the workload on average (x seconds): again
-// from the files, without the engine's books. Only where a GPU has one job.
+// Free GPUs, of these on partly used hosts, and of these of no use to a job of the workload on average (x seconds):
+// again from the files, without the engine's books. Only where a GPU has one job.
 struct Free {
   double gpu_s = 0, scattered_gpu_s = 0, unusable_gpu_s = 0;
 };
@@ -297,8 +297,8 @@ changes {{ seconds: "30s" set: "start=5s" set: "checkpoint-every={}min" }}
     near("fragmentation", free.unusable_gpu_s / free.gpu_s);
   }
 
-  // More of all: jobs with types, deadlines, weights and tenants on three kinds of GPUs that run each type at another rate,
-  // alone and in pairs, with prices that change.
+  // More of all: jobs with types, deadlines, weights and tenants on three kinds of GPUs that run each type at another
+  // rate, alone and in pairs, with prices that change.
   std::string rich_load(uint64_t seed, bool one_gpu) const {
     std::mt19937_64 random(seed);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };

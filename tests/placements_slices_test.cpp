@@ -1,4 +1,5 @@
-// Placements of jobs that ask for parts of GPUs, audited from placements.csv and hosts.csv alone. `./dev soak` plays a hundred loads.
+// Placements of jobs that ask for parts of GPUs, audited from placements.csv and hosts.csv alone. `./dev soak` plays a
+// hundred loads.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

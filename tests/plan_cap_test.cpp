@@ -32,7 +32,8 @@ TEST_F(PlanCap, SaysWhereTheBoundSaysNothing) {
   EXPECT_FALSE(json["memory_cap"]["whole_boxes"].contains("by"));
 }
 
-// Boxes cut for a byte would be hundreds of millions. In little memory, so that a plan of them ends here and not the machine.
+// Boxes cut for a byte would be hundreds of millions. In little memory, so that a plan of them ends here and not the
+// machine.
 TEST_F(PlanCap, ATinyCapIsKeptWithoutCutsOrRefusedWithOneThatWorks) {
   const auto plan = [&](const std::string& words) {
     return shell(fmt::format("ulimit -v 3000000; '{}/scalai' plan --model=gpt2 {}", kPrograms.string(), words));

@@ -1,4 +1,5 @@
-// `scalai plan` as its users run it: the real program, small models, and the known answers that can be said with models.
+// `scalai plan` as its users run it: the real program, small models, and the known answers that can be said with
+// models.
 
 #include <map>
 #include <set>
@@ -68,7 +69,7 @@ std::string keys_of(const json& object) {
 
 using Sums = std::map<int, int64_t>;
 
-// --- what it prints ---------------------------------------------------------------------------------------------------
+// --- what it prints --------------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, JsonHasItsKeys) {
   const json plan = planned("--model=small.json --from=tp2,pp2,dp2 --to=tp4,pp1,dp1 --gpus-per-host=4");
@@ -225,7 +226,7 @@ TEST_F(PlanCommand, SpreadKeepsReplicasApartAndNamesThePrice) {
   EXPECT_EQ(planned(racks + " --devices=0,1")["spread"]["bytes_in_one_domain"], model) << "one host alone";
 }
 
-// --- known answers ----------------------------------------------------------------------------------------------------
+// --- known answers ---------------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, IdentityMovesNothingAndStrangersGetAll) {
   const std::string same = "--model=small.json --from=tp2,pp2,dp2 --to=tp2,pp2,dp2 ";
@@ -312,7 +313,7 @@ TEST_F(PlanCommand, GrowingDp2ToDp6) {
   EXPECT_LE(most(plan["bytes_sent"]), 2 * model + model / 10) << "two senders share the work";
 }
 
-// --- explain, show, diff ----------------------------------------------------------------------------------------------
+// --- explain, show, diff ---------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, ExplainSaysWhereEachPieceComesFrom) {
   const Outcome outcome = small("--from=tp4 --to=tp2 --gpus-per-host=2 --tensor=layers.0.mlp.up.weight");
@@ -367,7 +368,7 @@ TEST_F(PlanCommand, RefusesWhatIsNoPlan) {
   expect_refused("diff a.binpb damaged.binpb", 3, "damaged.binpb: ");
 }
 
-// --- bad input --------------------------------------------------------------------------------------------------------
+// --- bad input -------------------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, MalformedValuesExitWithTwo) {
   for (const char* words :

@@ -1,5 +1,5 @@
-// `scalai plan` of jobs whose optimizer state ZeRO shares out: what is lost with a host. And plans in which nobody passes
-// a box on.
+// `scalai plan` of jobs whose optimizer state ZeRO shares out: what is lost with a host. And plans in which nobody
+// passes a box on.
 
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
@@ -24,8 +24,8 @@ TEST_F(PlanZero, ContextParallelRanksShareWhatZeroCuts) {
   EXPECT_THAT(whole.out, HasSubstr("checked: every element right, exactly once"));
 }
 
-// One replica becomes four: with relaying, each host sends it on once; without, the first host sends it three times, and what
-// all GPUs of a host want (norms, biases of rows) to each of them.
+// One replica becomes four: with relaying, each host sends it on once; without, the first host sends it three times,
+// and what all GPUs of a host want (norms, biases of rows) to each of them.
 TEST_F(PlanZero, WithoutRelayTheFirstHostSendsToAllOthers) {
   const std::string words = "plan --model=gpt3-xl --from=tp8 --to=tp8,dp4 --check --format=json";
   const auto hottest = [&](const std::string& more) {

@@ -1,5 +1,5 @@
-// The policy programs of the tree against the built-in policies that they equal: every job ends at the same time. Programs
-// that name hosts and ask for rates.
+// The policy programs of the tree against the built-in policies that they equal: every job ends at the same time.
+// Programs that name hosts and ask for rates.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// `scalai report`: pages of small runs of each kind hold the numbers of summary.json; errors; a browser finds nothing to
-// complain about.
+// `scalai report`: pages of small runs of each kind hold the numbers of summary.json; errors; a browser finds nothing
+// to complain about.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -202,8 +202,8 @@ class ReportInBrowser : public ReportCommand {
                     "--window-size=1400,1000 --virtual-time-budget=2000 --enable-logging=stderr --dump-dom 'file://{}'",
                     browser_, path("profile"), path("frame.html")));
   }
-  // "400 400": the width of the frame and of what is in it, with all parts open. The page forbids scripts, so a copy is asked
-  // that does not.
+  // "400 400": the width of the frame and of what is in it, with all parts open. The page forbids scripts, so a copy is
+  // asked that does not.
   std::string widths(const std::string& html, int width) const {
     const size_t policy = html.find("<meta http-equiv=");
     std::string copy = html;

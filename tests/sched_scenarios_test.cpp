@@ -1,5 +1,5 @@
-// Scenarios of many jobs as people run them: every one of the tree whose public traces are there, what a run leaves, other
-// values from the command line, programs as policies.
+// Scenarios of many jobs as people run them: every one of the tree whose public traces are there, what a run leaves,
+// other values from the command line, programs as policies.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(All, ClusterScenario, ::testing::ValuesIn(scenario_name
 
 TEST(ClusterScenarios, ThereAreAtLeastTwelve) { EXPECT_GE(scenario_names(true).size(), 12u); }
 
-// ---- what a run leaves -----------------------------------------------------------------------------------------------
+// ---- what a run leaves ----------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, ARunLeavesItsReport) {
   const std::string file = scenario();
@@ -101,7 +101,7 @@ TEST_F(SchedEndToEnd, ExpectationsAreChecked) {
       << "they are about the scenario as it is written";
 }
 
-// ---- other values ------------------------------------------------------------------------------------------------------
+// ---- other values ---------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, ValuesFromTheCommandLine) {
   const std::string file = scenario();
@@ -147,7 +147,7 @@ TEST_F(SchedEndToEnd, AScenarioOfTheControlLoopTakesValuesToo) {
   EXPECT_EQ(Json::parse(scalai("sim " + small_scenario("") + " --seed=9 --format=json").out).at("seed"), 9);
 }
 
-// ---- broken input --------------------------------------------------------------------------------------------------------
+// ---- broken input ---------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, AllProblemsAtOnceWithTheirPlaces) {
   const std::string file = path("broken.textproto");
@@ -190,7 +190,7 @@ TEST_F(SchedEndToEnd, HostsOfATraceBeyondTheClusterAreNamed) {
   EXPECT_EQ(sim(scenario(more)).code, 0);
 }
 
-// ---- programs as policies ---------------------------------------------------------------------------------------------------
+// ---- programs as policies -------------------------------------------------------------------------------------------
 
 // A quiet end does not count; a reader who does not know it takes the rates for those of the whole hour.
 TEST_F(SchedEndToEnd, ARunThatEndsBeforeItsHostTraceSaysSo) {

@@ -1,4 +1,5 @@
-// Runs of many jobs that are killed at any moment and go on from their snapshot: the same report as of one that was not.
+// Runs of many jobs that are killed at any moment and go on from their snapshot: the same report as of one that was
+// not.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -36,8 +37,8 @@ for line in sys.stdin:
     print(json.dumps({{"scalai_policy": 1}} if question["ask"] == "hello" else decide(question)), flush=True)
 )";
 
-// Keeps state, and something that it remembers itself: how often it started each job. Asks a question of its own now and
-// then.
+// Keeps state, and something that it remembers itself: how often it started each job. Asks a question of its own now
+// and then.
 constexpr const char* kDelta = R"(import sys, time
 sys.path.insert(0, "{1}")
 from scalai_policy import grant, serve

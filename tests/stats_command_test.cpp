@@ -116,7 +116,8 @@ TEST_F(StatsCommand, ComparesLayouts) {
   EXPECT_THAT(other.out, HasSubstr("note: 4 tensors of another shape: layers.0.attention.qkv.weight, "));
 }
 
-// Hosts are this machine behind a launcher that, as ssh does, gives its words to a shell. The same digits on any of them.
+// Hosts are this machine behind a launcher that, as ssh does, gives its words to a shell. The same digits on any of
+// them.
 TEST_F(StatsCommand, HostsLookAtSharesOfTheTensors) {
   write_hugging_face(path("hf"), llama_config(8, 4), {}, 3, /*finite=*/true);
   write_hugging_face(path("before"), llama_config(8, 4), {}, 4, /*finite=*/true);
@@ -330,7 +331,8 @@ TEST_F(SpreadStatsCommand, WorkThatDoesNotFitItsFilesIsRefused) {
   EXPECT_THAT(changed.err, HasSubstr("bytes now, and had"));
 }
 
-// A host that is lost when it looks at its files: another one that has them does it; else they are fetched, or nothing is said.
+// A host that is lost when it looks at its files: another one that has them does it; else they are fetched, or nothing
+// is said.
 TEST_F(SpreadStatsCommand, AHostThatIsLostIsStoodInFor) {
   write_hugging_face(path("hf"), llama_config(8, 4), {}, 3, /*finite=*/true);
   ASSERT_EQ(stats("reshard {}/hf {}/ranks --to=tp4").code, 0);

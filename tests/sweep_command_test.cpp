@@ -130,7 +130,7 @@ TEST_F(SchedEndToEnd, ControlScenariosSweepToo) {
   EXPECT_EQ(read_all(path("x.csv")), "until,/jobs/0/steps,status\n50s,50,ok\n100s,100,ok\n");
 }
 
-// ---- breakeven ----------------------------------------------------------------------------------------------------------
+// ---- breakeven ------------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
   const std::string file = scenario();
@@ -210,7 +210,7 @@ TEST_F(SchedEndToEnd, BreakEvenOverWholeNumbers) {
       3);
 }
 
-// ---- alternatives -------------------------------------------------------------------------------------------------------
+// ---- alternatives ---------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, AlternativesOfAPolicyStandSideBySide) {
   const std::string file = scenario();
@@ -293,7 +293,7 @@ TEST_F(SchedEndToEnd, AlternativesThatAreNone) {
     EXPECT_EQ(with_data("sim " + file + " " + words).code, 2) << words;
 }
 
-// ---- policies -----------------------------------------------------------------------------------------------------------
+// ---- policies -------------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, PoliciesAreListed) {
   const Outcome all = scalai("policies");

@@ -70,8 +70,8 @@ class TableCommand : public EndToEnd, public ::testing::WithParamInterface<Shown
   }
 };
 
-// Lines of tables: those between the dashes and an empty line, or a line that is not indented like them, are hard to tell
-// apart from others, so the widest line with dashes stands for its table.
+// Lines of tables: those between the dashes and an empty line, or a line that is not indented like them, are hard to
+// tell apart from others, so the widest line with dashes stands for its table.
 size_t widest_rule(const std::string& text) {
   size_t widest = 0;
   std::istringstream in(text);
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, TableCommand, ::testing::ValuesIn(all_shown()),
   return name;
 });
 
-// --- on a terminal ----------------------------------------------------------------------------------------------------
+// --- on a terminal ---------------------------------------------------------------------------------------------------
 
 class Terminal : public EndToEnd {
  protected:

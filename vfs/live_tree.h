@@ -1,12 +1,12 @@
 #pragma once
 // The part of a mount that shows running jobs: jobs/NAME/step-current -> step-00000012/views/LAYOUT/FILES.
 //
-// step-current leads to the job's state as it is when the link is followed, or was within the last second; to the last step
-// that is still there, if no newer one is to be had. A step stays as it was, and is kept where it is
+// step-current leads to the job's state as it is when the link is followed, or was within the last second; to the last
+// step that is still there, if no newer one is to be had. A step stays as it was, and is kept where it is
 // read from, while a file of it is open, and for a while after anything of it was looked up or read, or a
 // moment where newer ones find no room. Then its memory goes
-// back to the job, and what is still known of it is ESTALE: never the bytes of another step. A step that is shown once more
-// later has another name ("step-00000012.1"), since kernels remember the first.
+// back to the job, and what is still known of it is ESTALE: never the bytes of another step. A step that is shown once
+// more later has another name ("step-00000012.1"), since kernels remember the first.
 //
 // Owns a thread. The directory may outlive the LiveTree: nothing new is shown then. Thread-safe.
 

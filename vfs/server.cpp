@@ -180,8 +180,8 @@ absl::Status Server::State::start_threads() {
   return absl::OkStatus();
 }
 
-// The kernel has our answer to its first request, so it takes others. No file of the mount is touched from here: a process
-// that is killed while it waits for itself never ends, and its mount neither.
+// The kernel has our answer to its first request, so it takes others. No file of the mount is touched from here: a
+// process that is killed while it waits for itself never ends, and its mount neither.
 absl::Status Server::State::check_answer() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kFirstRequest_s);
   while (system.negotiating) {
@@ -195,7 +195,8 @@ absl::Status Server::State::check_answer() {
   return absl::OkStatus();
 }
 
-// A thread that waits for a request wakes up by a signal. One that was about to wait has missed it, hence again and again.
+// A thread that waits for a request wakes up by a signal. One that was about to wait has missed it, hence again and
+// again.
 bool Server::State::join(double patience_s) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   while (running > 0) {
@@ -223,7 +224,8 @@ bool Server::State::stop(double patience_s) {
     if (seen()) (void)unmount(options.directory, /*force=*/true);
     return false;
   }
-  // Lets go of the device first, so nobody waits for an answer any more; without it fuse_session_destroy closes the device.
+  // Lets go of the device first, so nobody waits for an answer any more; without it fuse_session_destroy closes the
+  // device.
   if (seen()) fuse_session_unmount(session);
   fuse_session_destroy(session);
   session = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Files of other hosts as sources of bytes: each read is a question to the worker of a host that has the file. For the little that no
-// host can look at itself. One thread.
+// Files of other hosts as sources of bytes: each read is a question to the worker of a host that has the file. For the
+// little that no host can look at itself. One thread.
 
 #include <memory>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// A job that trains as what `scalai checkpoint stats` looks at: its last step, in the memories of its workers (executor/live). Programs
-// without the executor have none.
+// A job that trains as what `scalai checkpoint stats` looks at: its last step, in the memories of its workers
+// (executor/live). Programs without the executor have none.
 
 #include <memory>
 #include <string>
@@ -20,7 +20,8 @@ struct LiveQuestion {
 // The step stays as it is while this lives, and so does the run's way to it. One thread.
 class LiveSource {
  public:
-  // Errors: NotFound (no run goes on there, no such job, or the program was built without the executor), those of LiveRun::newest.
+  // Errors: NotFound (no run goes on there, no such job, or the program was built without the executor), those of
+  // LiveRun::newest.
   static absl::StatusOr<std::unique_ptr<LiveSource>> open(const std::string& run, const LiveQuestion& question);
   virtual ~LiveSource() = default;
   virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;

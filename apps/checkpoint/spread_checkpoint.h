@@ -1,7 +1,8 @@
 #pragma once
 // A checkpoint whose files lie on several hosts, each of which has some: opened by the headers of all of them.
 //
-//   hosts ─► names and sizes of files ─► texts and headers, fetched ─► files here, of the same sizes, empty beyond ─► Checkpoint
+//   hosts ─► names and sizes of files ─► texts and headers, fetched ─► files here, of the same sizes, empty beyond ─►
+//   Checkpoint
 //
 // What the checkpoint says of tensors and places is right; its reads would give zeros, so nobody reads it. One thread.
 
@@ -34,8 +35,9 @@ struct SpreadFile {
   bool is_on(size_t host) const { return of->has(host, number); }
 };
 
-// `may_lack`: hosts without the folder have none of the files; else they are an error. NotFound: no host has the folder. Errors: those of
-// list_hosts() and of Checkpoint::open, in which a file that no host has is one that is not there.
+// `may_lack`: hosts without the folder have none of the files; else they are an error. NotFound: no host has the
+// folder. Errors: those of list_hosts() and of Checkpoint::open, in which a file that no host has is one that is not
+// there.
 absl::StatusOr<SpreadCheckpoint> open_spread(const std::string& path, const std::vector<near::Host>& hosts,
                                              const near::Launch& launch, const checkpoint::OpenOptions& options,
                                              bool may_lack);

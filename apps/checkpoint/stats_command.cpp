@@ -293,7 +293,8 @@ int explain(const Sources& sources, const std::vector<size_t>& tensors, const Ne
   return 0;
 }
 
-// The hosts of --host, and how the same options are said there. Paths are the same on every host, but for that of --host.
+// The hosts of --host, and how the same options are said there. Paths are the same on every host, but for that of
+// --host.
 absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
   NearStats near;
   SCALAI_ASSIGN_OR_RETURN(near.hosts, read_hosts(arguments, absolute_path(arguments.positional()[0])));
@@ -318,7 +319,8 @@ absl::StatusOr<checkpoint::OpenOptions> options_of(const Arguments& arguments, c
   return options;
 }
 
-// `of`: what options of it begin with. On hosts where it is not whole here; there, too, it may be a folder, and nothing else.
+// `of`: what options of it begin with. On hosts where it is not whole here; there, too, it may be a folder, and nothing
+// else.
 absl::StatusOr<SpreadCheckpoint> open_source(const Arguments& arguments, const std::string& path, const std::string& of,
                                              const std::vector<near::Host>& hosts, const near::Launch& launch) {
   SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, options_of(arguments, path, of));

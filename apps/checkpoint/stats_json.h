@@ -1,5 +1,6 @@
 #pragma once
-// Statistics as JSON, and back: what `scalai checkpoint stats` prints, and what its workers answer. Pure functions; any thread.
+// Statistics as JSON, and back: what `scalai checkpoint stats` prints, and what its workers answer. Pure functions; any
+// thread.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -13,8 +14,8 @@ nlohmann::ordered_json json_of(const tensor::ElementStats& stats);  // without m
 nlohmann::ordered_json json_of_magnitudes(const tensor::ElementStats& stats);
 nlohmann::ordered_json json_of(const tensor::ElementChange& change);
 
-// Of an object with both of the first two. nullopt: a power that is none, or counts that are no whole numbers from 0 to that of the
-// elements. Throws nlohmann's exceptions where a key lacks.
+// Of an object with both of the first two. nullopt: a power that is none, or counts that are no whole numbers from 0 to
+// that of the elements. Throws nlohmann's exceptions where a key lacks.
 std::optional<tensor::ElementStats> elements_of_json(const nlohmann::json& one);
 std::optional<tensor::ElementChange> change_of_json(const nlohmann::json& change);
 

@@ -1,10 +1,11 @@
 #pragma once
 // Statistics of a checkpoint's tensors on hosts that have it, or reach it sooner than this one:
 //
-//   tensors ─► groups ─► hosts, whichever is free: scalai-checkpoint stats --tensors=… there ─► in the order of the tensors
+//   tensors ─► groups ─► hosts, whichever is free: scalai-checkpoint stats --tensors=… there ─► in the order of the
+//   tensors
 //
-// A tensor is never cut, so the digits are those of one machine. The hosts' copies have to be the same: names, types, shapes and step
-// are compared, bytes are not. A group whose host is gone, or fails, goes to another one, in the
+// A tensor is never cut, so the digits are those of one machine. The hosts' copies have to be the same: names, types,
+// shapes and step are compared, bytes are not. A group whose host is gone, or fails, goes to another one, in the
 // end to this machine. One thread calls.
 
 #include <functional>
@@ -34,8 +35,8 @@ struct NearStatsResult {
 absl::StatusOr<NearStatsResult> stats_near(const checkpoint::Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                            const NearStats& near);
 
-// What `scalai-checkpoint checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable: the host is gone.
-// Aborted: another failure, with the first line of what it said.
+// What `scalai-checkpoint checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable:
+// the host is gone. Aborted: another failure, with the first line of what it said.
 absl::StatusOr<std::string> checkpoint_output(near::Session& session, const near::Host& host,
                                               const near::Launch& launch, near::StageWork stage);
 

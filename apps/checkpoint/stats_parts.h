@@ -1,6 +1,7 @@
 #pragma once
-// Statistics of parts of tensors, each of which one host has in its files: what `scalai checkpoint stats --host` asks of the hosts of
-// a checkpoint whose files are spread over them. The work is a file of JSON, sent along with the command:
+// Statistics of parts of tensors, each of which one host has in its files: what `scalai checkpoint stats --host` asks
+// of the hosts of a checkpoint whose files are spread over them. The work is a file of JSON, sent along with the
+// command:
 //
 //   {"files": [[path, bytes], …],
 //    "parts": [{"dtype": "F32", "elements": n, "blocks": [[file, src, dst, extents, src strides, dst strides], …],
@@ -21,7 +22,8 @@
 
 namespace scalai::apps {
 
-// Some elements of a tensor: the blocks write all of them into dense memory. Files are numbers in a list that goes along.
+// Some elements of a tensor: the blocks write all of them into dense memory. Files are numbers in a list that goes
+// along.
 struct StatsSide {
   tensor::DType dtype = tensor::DType::kF32;
   std::vector<checkpoint::CopyBlock> blocks;

@@ -1,6 +1,6 @@
 #pragma once
-// The position of a job in a dataset, from the command line: a state as a run or `scalai data show` writes it (--state), or
-// a beginning from --global-batch, --seed, --no-shuffle, --drop-last and --sequence.
+// The position of a job in a dataset, from the command line: a state as a run or `scalai data show` writes it
+// (--state), or a beginning from --global-batch, --seed, --no-shuffle, --drop-last and --sequence.
 
 #include <optional>
 #include <string>

@@ -26,8 +26,8 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   print(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Under a table that a person reads: its words, the next step, and the page that defines terms. Nothing when the table goes
-// to a file or a pipe, or under --quiet.
+// Under a table that a person reads: its words, the next step, and the page that defines terms. Nothing when the table
+// goes to a file or a pipe, or under --quiet.
 inline void note_terms(const std::string& legend = "", const std::string& next = "", const std::string& trace = "") {
   std::fflush(stdout);
   if (::isatty(STDOUT_FILENO) == 0 || quiet()) return;

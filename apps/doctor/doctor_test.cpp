@@ -222,7 +222,7 @@ TEST(DoctorJson, SurvivesBytesThatAreNoText) {
   EXPECT_FALSE(nlohmann::json::parse(doctor_json(facts, diagnose(facts))).empty());
 }
 
-// --- the machine ------------------------------------------------------------------------------------------------------
+// --- the machine -----------------------------------------------------------------------------------------------------
 
 class Machine : public ::testing::Test {
  protected:

@@ -18,8 +18,8 @@ using collection::MeshAxis;
 constexpr int64_t kColumnsOfPart = 1024;  // a slice of a row is 4 KiB, as in models of a few billion parameters
 constexpr int64_t kElementBytes = 4;
 
-// Tensors that can be cut into as many parts by rows as by columns, and into so many groups by rows before. A part of each
-// has `bytes` / `count`.
+// Tensors that can be cut into as many parts by rows as by columns, and into so many groups by rows before. A part of
+// each has `bytes` / `count`.
 std::vector<LogicalTensor> tensors(int parts, int64_t bytes, int count = kCalibrationBoxes, int groups = 1) {
   const int64_t columns = kColumnsOfPart * parts;
   const int64_t rows = std::max<int64_t>(1, bytes / (count * kElementBytes * columns));

@@ -136,7 +136,8 @@ absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario,
   return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
 }
 
-// The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
+// The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to
+// save.
 void on_signal(Steering& steering, const RunFolder& folder, bool resume, int times) {
   const Steering::Phase phase = steering.phase();
   if (phase == Steering::Phase::kAfter) return;  // the report is on its way
@@ -170,7 +171,8 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario&
                          .orphan_timeout_s = how.orphan_timeout_s});
 }
 
-// Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next controller.
+// Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next
+// controller.
 absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scenario,
                                                   const scenario::Strategy& strategy, const ExecRequest& options,
                                                   const RunFolder& folder, Steering& steering, Session& session,

@@ -1,5 +1,6 @@
 #pragma once
-// The controller of a run: starts the workers or waits for them, carries a scenario out, and writes its report. One thread.
+// The controller of a run: starts the workers or waits for them, carries a scenario out, and writes its report. One
+// thread.
 
 #include <string>
 
@@ -21,8 +22,8 @@ struct ExecRequest {
 // Options that every command with a controller has: where workers listen and how they start, --verify, --state,
 // --standby, TLS.
 std::vector<OptionSpec> controller_option_specs();
-// These options and those of the state (state_options.h), with `run`, whose folder is made absolute. InvalidArgument: an
-// option contradicts another one; the message begins with it.
+// These options and those of the state (state_options.h), with `run`, whose folder is made absolute. InvalidArgument:
+// an option contradicts another one; the message begins with it.
 absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions run);
 
 // Each returns the exit code; errors are on stderr.

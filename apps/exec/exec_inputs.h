@@ -1,7 +1,7 @@
 #pragma once
-// What options of `scalai exec` name for each job of a scenario: files, mounts, programs. Results are by the job's name.
-// Errors: InvalidArgument (a word that fits no job or two words for one, a file that is not of the job), those of the files.
-// Functions of one thread.
+// What options of `scalai exec` name for each job of a scenario: files, mounts, programs. Results are by the job's
+// name. Errors: InvalidArgument (a word that fits no job or two words for one, a file that is not of the job), those of
+// the files. Functions of one thread.
 
 #include <map>
 #include <string>

@@ -19,7 +19,8 @@ FollowOptions follow_options() {
   return {.ask = vfs::ask, .warn = [](const std::string& line) { say("scalai exec: {}\n", line); }};
 }
 
-// Asking may take for ever, when the server's threads do. So a thread does it that can be left behind: it keeps this alive.
+// Asking may take for ever, when the server's threads do. So a thread does it that can be left behind: it keeps this
+// alive.
 class FollowedMounts::Mount : public std::enable_shared_from_this<Mount> {
  public:
   Mount(std::string directory, FollowOptions options)

@@ -140,8 +140,8 @@ std::string remote_command(const SessionOptions& options, std::string address) {
   return command;
 }
 
-// All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
-// starts.
+// All workers by one command, which runs as long as they do. A host that fails has no other worker than one that
+// somebody starts.
 void start_by_launcher(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
                        const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
   const std::string command = options.launcher + " " + remote_command(options, address);

@@ -64,8 +64,8 @@ class Steering {
   std::vector<control::LossRecord> losses_;
 };
 
-// Calls `came` for each SIGTERM, SIGINT and SIGHUP (unless that is ignored), on a thread of its own, with their number so far. Create it before any
-// other thread, so that all others block these signals.
+// Calls `came` for each SIGTERM, SIGINT and SIGHUP (unless that is ignored), on a thread of its own, with their number
+// so far. Create it before any other thread, so that all others block these signals.
 class SignalWatch {
  public:
   explicit SignalWatch(std::function<void(int times)> came);

@@ -1,6 +1,6 @@
 #pragma once
-// The scenario of a job that has none: `scalai launch` asks the training program for the state of each layout, and writes
-// a scenario of one job that has these layouts and no events. Pure functions.
+// The scenario of a job that has none: `scalai launch` asks the training program for the state of each layout, and
+// writes a scenario of one job that has these layouts and no events. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -19,12 +19,13 @@ struct LaunchedLayout {
   std::vector<std::pair<std::string, int>> axes;
   friend bool operator==(const LaunchedLayout&, const LaunchedLayout&) = default;
 };
-// From names of layouts. An axis that a layout does not name has size 1 there. InvalidArgument, with all problems: a wrong
-// name, an axis other than tp, cp, dp and pp, two layouts of one size.
+// From names of layouts. An axis that a layout does not name has size 1 there. InvalidArgument, with all problems: a
+// wrong name, an axis other than tp, cp, dp and pp, two layouts of one size.
 absl::StatusOr<std::vector<LaunchedLayout>> launched_layouts(const std::vector<std::string>& names);
 
-// What the program is asked, as JSON: {"folder": …, "layouts": [{"name": …, "axes": [["pp", 2] …]} …]}. For each layout it
-// writes FOLDER/NAME.textproto, and FOLDER/job.json at the end. NotFound: JSON has no name for the folder, which is not UTF-8.
+// What the program is asked, as JSON: {"folder": …, "layouts": [{"name": …, "axes": [["pp", 2] …]} …]}. For each layout
+// it writes FOLDER/NAME.textproto, and FOLDER/job.json at the end. NotFound: JSON has no name for the folder, which is
+// not UTF-8.
 absl::StatusOr<std::string> description_request(const std::string& folder, const std::vector<LaunchedLayout>& layouts);
 
 struct LaunchedJob {

@@ -1,6 +1,6 @@
 #pragma once
-// A step of a run that goes on, for programs outside of it: the way to its workers' memories, and the step, which stays as it is while
-// this lives. One thread.
+// A step of a run that goes on, for programs outside of it: the way to its workers' memories, and the step, which stays
+// as it is while this lives. One thread.
 
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@ namespace scalai::apps {
 
 class ReaderStep {
  public:
-  // The last step of a job ("": the only one). `run`: its --out folder; the rest of `options` says what is wanted of the step. Errors:
-  // NotFound (no run goes on there), those of executor::LiveRun::newest.
+  // The last step of a job ("": the only one). `run`: its --out folder; the rest of `options` says what is wanted of
+  // the step. Errors: NotFound (no run goes on there), those of executor::LiveRun::newest.
   static absl::StatusOr<std::unique_ptr<ReaderStep>> open(const std::string& run, const std::string& job,
                                                           executor::LiveOptions options);
   const executor::LiveStep& step() const { return *step_; }

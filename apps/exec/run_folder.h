@@ -5,8 +5,8 @@
 //   token        secret of the workers                      address    address of the controller
 //
 // A clean end removes address and token: a folder with an address belongs to a running or an interrupted run.
-// Whoever writes here decides what a resumed run starts, and whom ctl asks: a new folder is its user's alone (0700), these
-// files are (0600), and nobody acts on a folder or a file that belongs to another user, or that others can write.
+// Whoever writes here decides what a resumed run starts, and whom ctl asks: a new folder is its user's alone (0700),
+// these files are (0600), and nobody acts on a folder or a file that belongs to another user, or that others can write.
 
 #include <map>
 #include <string>
@@ -45,12 +45,13 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string workers() const { return path_ + "/workers"; }
 
-  // Makes the folder where it is missing. PermissionDenied, with all reasons: it, or a file above, belongs to another user,
-  // or others can write it.
+  // Makes the folder where it is missing. PermissionDenied, with all reasons: it, or a file above, belongs to another
+  // user, or others can write it.
   absl::Status make() const;
   absl::Status check_private() const;  // the same of what is there
   // The right to begin a run here, which one process has at a time; removes nothing. Unavailable: a run is active.
-  // NotFound: one was interrupted and can be continued. InvalidArgument: a run would remove files that are not of a run.
+  // NotFound: one was interrupted and can be continued. InvalidArgument: a run would remove files that are not of a
+  // run.
   absl::StatusOr<executor::JournalLock> claim() const;
   // Removes the files of an earlier run and writes those of the new one. The address comes last: it marks completeness.
   absl::StatusOr<executor::Journal> begin(executor::JournalLock lock, const executor::RunFacts& facts,
@@ -60,11 +61,13 @@ class RunFolder {
   absl::StatusOr<HowRun> how() const;
   absl::StatusOr<std::string> token() const;
   absl::StatusOr<std::string> address() const;
-  // How to reach its controller. PermissionDenied: as of make(). NotFound: it died (with the way to go on), or the run is over.
+  // How to reach its controller. PermissionDenied: as of make(). NotFound: it died (with the way to go on), or the run
+  // is over.
   absl::StatusOr<executor::CtlTarget> target() const;
   bool controller_died() const;  // on this host; false where it cannot be known
   void end() const;
-  // After a run that did not begin: takes away the lock, and the folder, unless it was there before or has something in it.
+  // After a run that did not begin: takes away the lock, and the folder, unless it was there before or has something in
+  // it.
   void leave_nothing(bool was_there) const;
 
  private:

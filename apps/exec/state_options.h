@@ -32,7 +32,8 @@ struct StateOptions {
   bool on_gpus() const { return backend == "cuda"; }
 };
 
-// --transport, --backend, --devices-per-gpu, --nccl, --memory, --host-overflow, --huge-pages. `worker`: help texts for a worker.
+// --transport, --backend, --devices-per-gpu, --nccl, --memory, --host-overflow, --huge-pages. `worker`: help texts for
+// a worker.
 std::vector<OptionSpec> state_option_specs(bool worker = false);
 OptionSpec huge_pages_option(const std::string& more = "");
 executor::HugePages huge_pages_of(const std::string& word);

@@ -24,8 +24,8 @@ struct LiveShown {
 class LiveMount {
  public:
   virtual ~LiveMount() = default;
-  // `run`: its --out folder. Errors: NotFound (no run goes on there, or the program was built without the executor), those
-  // of asking its controller for its jobs.
+  // `run`: its --out folder. Errors: NotFound (no run goes on there, or the program was built without the executor),
+  // those of asking its controller for its jobs.
   static absl::StatusOr<std::unique_ptr<LiveMount>> open(const std::string& run, const LiveShown& shown);
   virtual std::shared_ptr<vfs::Directory> directory() const = 0;
   // Where it is said why a step is not shown; outlives this.

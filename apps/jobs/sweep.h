@@ -14,7 +14,8 @@
 
 namespace scalai::apps {
 
-// Checks that each row identifies its run. Errors: the seed both as an axis and by `seeds`, more than `most` runs in total.
+// Checks that each row identifies its run. Errors: the seed both as an axis and by `seeds`, more than `most` runs in
+// total.
 absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, size_t most);
 
 // Numbers of a summary.json, by names ("avg_jct_s" is "/metrics/avg_jct_s") or JSON pointers. nullopt: null. Errors: no
@@ -22,8 +23,8 @@ absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, 
 using Numbers = std::vector<std::optional<double>>;
 absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics);
 
-// With those that tell how far the model may be off (`interval` of summary.json) behind them: low and high of each sum that
-// has one.
+// With those that tell how far the model may be off (`interval` of summary.json) behind them: low and high of each sum
+// that has one.
 std::vector<std::string> with_intervals(std::vector<std::string> metrics);
 
 // Finished runs by (point, seed), appended as they end, one line each, so that a kill loses at most the line being
@@ -54,17 +55,18 @@ class SweepJournal {
   std::map<std::pair<size_t, size_t>, Numbers> runs_;
 };
 
-// The point with the first of the policies (axes policy.name, recovery.design, strategy), all else as at `point`; nothing
-// for such a point itself, and where policies do not vary.
+// The point with the first of the policies (axes policy.name, recovery.design, strategy), all else as at `point`;
+// nothing for such a point itself, and where policies do not vary.
 std::optional<size_t> compared_with(const std::vector<scenario::Axis>& axes, size_t point);
 
 // The finished table. `failures`: reason by point; such a row has no numbers.
 struct SweepTable {
   std::vector<scenario::Axis> axes;
   std::vector<std::string> metrics;
-  // 1: metrics with an interval have it in the columns _model_low and _model_high, if some run has one; the numbers in the
-  // journal are those of with_intervals(metrics). > 1: each metric is a median, with two more columns, _low and _high; where policies vary also _diff, _diff_low and
-  // _diff_high, the median and interval of the differences to compared_with() on the same seeds.
+  // 1: metrics with an interval have it in the columns _model_low and _model_high, if some run has one; the numbers in
+  // the journal are those of with_intervals(metrics). > 1: each metric is a median, with two more columns, _low and
+  // _high; where policies vary also _diff, _diff_low and _diff_high, the median and interval of the differences to
+  // compared_with() on the same seeds.
   size_t seeds = 1;
 };
 std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,

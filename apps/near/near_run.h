@@ -1,5 +1,6 @@
 #pragma once
-// A run that goes on as the source of `scalai near`: its job's step of now, through a mount of scalai fs of our own, here and on the hosts of workers.
+// A run that goes on as the source of `scalai near`: its job's step of now, through a mount of scalai fs of our own,
+// here and on the hosts of workers.
 
 #include <sys/types.h>
 
@@ -15,9 +16,9 @@ namespace scalai::apps {
 // Unmounts when it goes. One thread.
 class RunSource {
  public:
-  // `view.job`: "" is the only one; `view.view`: a layout, as below views/ of a mount; `view.step`: of a step that another reader keeps,
-  // 0: the newest one. `scratch`: a folder for the mount, which has none yet. NotFound: no scalai-fs, no FUSE, no such job, step or
-  // view. Aborted: the run does not answer.
+  // `view.job`: "" is the only one; `view.view`: a layout, as below views/ of a mount; `view.step`: of a step that
+  // another reader keeps, 0: the newest one. `scratch`: a folder for the mount, which has none yet. NotFound: no
+  // scalai-fs, no FUSE, no such job, step or view. Aborted: the run does not answer.
   static absl::StatusOr<std::unique_ptr<RunSource>> open(const std::string& run, const near::RunView& view,
                                                          const std::string& scratch);
   ~RunSource();

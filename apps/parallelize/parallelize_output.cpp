@@ -292,7 +292,7 @@ class Printer {
     return fmt::format("{} a step while it stays", format_seconds(*found_.stay_step_s));
   }
 
-  // --- explain --------------------------------------------------------------------------------------------------------
+  // --- explain -------------------------------------------------------------------------------------------------------
 
   Table memory_table() const {
     Table table({"stage", "term", "bytes>", "size>", "how~"});
@@ -342,7 +342,7 @@ class Printer {
             {"stages", stages}};
   }
 
-  // --- JSON -----------------------------------------------------------------------------------------------------------
+  // --- JSON ----------------------------------------------------------------------------------------------------------
 
   ordered_json context() const {
     const parallel::SearchSpace& space = request_.space;

@@ -1,5 +1,6 @@
 #pragma once
-// --storage and --storage-read: a checkpoint for state that no living device holds, and how fast it is read. One thread.
+// --storage and --storage-read: a checkpoint for state that no living device holds, and how fast it is read. One
+// thread.
 
 #include "apps/parallelize/parallelize_request.h"
 

@@ -88,8 +88,8 @@ auto key_of(const Operation& operation) {
 
 bool before(const Operation& a, const Operation& b) { return key_of(a) < key_of(b); }
 
-// What works on one tensor. A big plan has few instances and millions of operations: they are written out for one tensor
-// at a time.
+// What works on one tensor. A big plan has few instances and millions of operations: they are written out for one
+// tensor at a time.
 struct Share {
   TensorId tensor;
   std::vector<const plan::Instance*> instances;

@@ -70,8 +70,8 @@ class RequestReader {
     request_.residency.storage = arguments_.flag("storage");
   }
 
-  // A file of the new state says which device has which rank; the strategies that model other systems, that ranks stay in
-  // order. Where --placement or --spread is given, it decides.
+  // A file of the new state says which device has which rank; the strategies that model other systems, that ranks stay
+  // in order. Where --placement or --spread is given, it decides.
   void read_placement() {
     using plan::PlacementRule, plan::SpreadRule;
     PlacementRule& rule = request_.placement.rule;
@@ -207,7 +207,8 @@ class RequestReader {
     for (int device = 0; device < world; ++device) from_.devices->push_back(DeviceId(device));
   }
 
-  // The old devices that live, in order, then further ones: as many as it takes, and those that a spread may choose from.
+  // The old devices that live, in order, then further ones: as many as it takes, and those that a spread may choose
+  // from.
   void find_candidates() {
     const std::set<DeviceId>& lost = request_.residency.lost;
     const std::set<DeviceId> old(from_.devices->begin(), from_.devices->end());

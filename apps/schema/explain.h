@@ -1,6 +1,6 @@
 #pragma once
-// What a word means: a field of a scenario, a number of a report, or a term of the glossary. Read from the schemas and pages
-// inside the program. Pure functions; any thread.
+// What a word means: a field of a scenario, a number of a report, or a term of the glossary. Read from the schemas and
+// pages inside the program. Pure functions; any thread.
 
 #include <string>
 #include <vector>

@@ -27,8 +27,8 @@ struct Alternatives {
   std::string format;  // of the table
 };
 
-// Axes of --vary, and of several --strategy as axis "strategy", which comes first; none for one strategy. InvalidArgument:
-// all problems, one a line.
+// Axes of --vary, and of several --strategy as axis "strategy", which comes first; none for one strategy.
+// InvalidArgument: all problems, one a line.
 absl::StatusOr<std::vector<scenario::Axis>> axes_of(const Arguments& arguments);
 
 // Runs all and prints the table. The exit code: the largest of the runs. What a run says is shown when it ends, and an

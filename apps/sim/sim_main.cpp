@@ -32,7 +32,8 @@ namespace {
 // Up to here SimGrid's solver is fast enough; beyond, ours takes over, which agrees to 1e-6 where it is exact.
 constexpr int kSimGridDevices = 256;
 // There rates do not change more often than networks change them: congestion control takes some round trips, DCQCN's
-// timers have 55 us (Zhu et al., SIGCOMM 2015). A change of 405B parameters has thousands of ends of flows in that time.
+// timers have 55 us (Zhu et al., SIGCOMM 2015). A change of 405B parameters has thousands of ends of flows in that
+// time.
 constexpr double kResolution_s = 100e-6;
 constexpr std::string_view kStrategy = "strategy=";
 

@@ -1,7 +1,7 @@
 #pragma once
 // Times state in rows over a transport, in each way of executor/transport/rows.h: a box of every other row of a matrix,
-// read into every other row of another one. Both ends copy as Places does. One thread asks; the ends are two transports of
-// this process, with the threads that two processes would have.
+// read into every other row of another one. Both ends copy as Places does. One thread asks; the ends are two transports
+// of this process, with the threads that two processes would have.
 
 #include <array>
 #include <cstdint>
@@ -34,13 +34,13 @@ struct RowsTime {
   double of(Rows way) const { return seconds[static_cast<size_t>(way)]; }
 };
 
-// The ways take turns within each repetition. Rows longer than a total are left out, and so is a total that is no multiple
-// of the row. Errors: those of the transport; Internal if a byte arrived wrong.
+// The ways take turns within each repetition. Rows longer than a total are left out, and so is a total that is no
+// multiple of the row. Errors: those of the transport; Internal if a byte arrived wrong.
 using MakeTransport = std::function<absl::StatusOr<std::unique_ptr<PeerTransport>>(AnswerHandler)>;
 absl::StatusOr<std::vector<RowsTime>> measure_rows(const MakeTransport& make, const RowsOptions& options);
 
-// The shortest row from which on `other` is not slower than `first`: for it and for all longer rows, in the geometric mean
-// over totals. Nothing where there is no such row.
+// The shortest row from which on `other` is not slower than `first`: for it and for all longer rows, in the geometric
+// mean over totals. Nothing where there is no such row.
 std::optional<int64_t> crossing(std::span<const RowsTime> times, Rows first, Rows other);
 
 }  // namespace scalai::executor::bench

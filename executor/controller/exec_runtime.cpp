@@ -139,8 +139,8 @@ absl::Status ExecRuntime::Impl::apply(const scenario::Repair& repair) {
 
 // ---- executions ---------------------------------------------------------------------------------------------------
 
-// The work of the current stage; of the stages before it, too, where it was lost with an earlier controller. Nothing, where
-// that one was ahead of the agenda.
+// The work of the current stage; of the stages before it, too, where it was lost with an earlier controller. Nothing,
+// where that one was ahead of the agenda.
 absl::Status ExecRuntime::Impl::begin_work(int job_index) {
   JobState& state = job(job_index);
   Execution& execution = *state.execution;
@@ -217,8 +217,8 @@ bool ExecRuntime::Impl::needs_dead(int job_index) {
   });
 }
 
-// A device of the plan has died since, or a host that has copies of what was lost before. The control loop gives the plan
-// up when it hears of that.
+// A device of the plan has died since, or a host that has copies of what was lost before. The control loop gives the
+// plan up when it hears of that.
 bool ExecRuntime::Impl::involves_dead(const Execution& execution) const {
   const plan::Plan& plan = *execution.command.plan;
   const std::span<const plan::Leg> legs = plan.patterns.legs();
@@ -311,7 +311,7 @@ absl::Status ExecRuntime::Impl::read_samples() {
   return absl::OkStatus();
 }
 
-// ---- commands and events in turn -------------------------------------------------------------------------------------
+// ---- commands and events in turn ------------------------------------------------------------------------------------
 
 absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
   if (replaying_ && !past_is_over()) {

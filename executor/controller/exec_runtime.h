@@ -42,8 +42,8 @@ struct ExecOptions {
   // whose files are not there yet, and that counts when they are. Otherwise it waits there.
   // Where the next one is due, training waits for it.
   bool late_checkpoints = false;
-  // A job with real training leaves a checkpoint of its last step: before the control loop hears that the step is done, or
-  // where the run ends before. A scenario whose cluster has no storage has none.
+  // A job with real training leaves a checkpoint of its last step: before the control loop hears that the step is done,
+  // or where the run ends before. A scenario whose cluster has no storage has none.
   bool last_checkpoint = true;
   bool standby = false;  // a trainer waits on each device of the cluster that its job does not use
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
@@ -55,7 +55,8 @@ struct ExecOptions {
   // Called when real training has come to this moment of the scenario, about once a second, by the same thread. May be
   // empty.
   std::function<void(double at_s)> on_time;
-  // Called when a job's training program asks for another number of GPUs (0: it does not) or a checkpoint. May be empty.
+  // Called when a job's training program asks for another number of GPUs (0: it does not) or a checkpoint. May be
+  // empty.
   std::function<void(int job, int gpus, bool save)> on_asked;
   LiveRequests* requests = nullptr;  // outlives the runtime; after adding a request, wake the controller by a note
   LiveSteps* live = nullptr;         // outlives the runtime; null: nobody reads live state

@@ -200,8 +200,8 @@ void ExecRuntime::Impl::pause_after_failure(JobState& state) {
   while (seconds_since(failed_at) < state.copy_pause_s) hear(kPoll_s);
 }
 
-// A copy that cannot be made costs nobody any state. An attempt at the same step again, which a run that is to end makes,
-// waits a while.
+// A copy that cannot be made costs nobody any state. An attempt at the same step again, which a run that is to end
+// makes, waits a while.
 absl::Status ExecRuntime::Impl::give_up(const control::Background& background, const absl::Status& why) {
   JobState& state = job(background.job);
   state.work->leave_files(background.tag);

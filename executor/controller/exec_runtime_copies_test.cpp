@@ -141,9 +141,9 @@ TEST(Copies, ARottenCheckpointIsTheEndOfOneJobOnly) {
   }
 }
 
-// h1 dies with half of the optimizer's shards. Four replicas on two hosts start again from storage: it gives each byte of
-// the state once. What is not sharded crosses to the other host once, and goes to the second device of each host from the
-// first.
+// h1 dies with half of the optimizer's shards. Four replicas on two hosts start again from storage: it gives each byte
+// of the state once. What is not sharded crosses to the other host once, and goes to the second device of each host
+// from the first.
 TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
   const scenario::Scenario scenario =
       a_minute_of(job_text("a",
@@ -175,8 +175,8 @@ TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
   expect_replayable(*ran.report, folder.path());
 }
 
-// Four replicas, on h0 and h1, and their rack dies. With two copies a third host has every box of step 10, and what comes
-// from there verifies.
+// Four replicas, on h0 and h1, and their rack dies. With two copies a third host has every box of step 10, and what
+// comes from there verifies.
 TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
   std::string racked = kSmallCluster;
   racked.insert(racked.find("storage {"), "rack_hosts: 2 ");
@@ -200,8 +200,8 @@ TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
   expect_replayable(*ran.report, folder.path());
 }
 
-// The copies of what h0 held are in the memory of h1, where another job runs. Its worker dies while they are read: no device
-// of the plan is lost with it.
+// The copies of what h0 held are in the memory of h1, where another job runs. Its worker dies while they are read: no
+// device of the plan is lost with it.
 TEST(Copies, AHostThatDiesWhileItsCopiesAreReadEndsTheAttempt) {
   const scenario::Scenario scenario =
       a_minute_of(job_text("a",

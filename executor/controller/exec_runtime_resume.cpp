@@ -166,8 +166,8 @@ absl::Status ExecRuntime::Impl::go_live() {
   return absl::OkStatus();
 }
 
-// Trainers that the earlier controller had sent on have gone on. Where its last commands are still to be repeated, a job may
-// have to wait for the commit of the epoch that its workers hold.
+// Trainers that the earlier controller had sent on have gone on. Where its last commands are still to be repeated, a
+// job may have to wait for the commit of the epoch that its workers hold.
 absl::Status ExecRuntime::Impl::find_trainers() {
   for (JobState& state : jobs_) {
     if (!state.work->is_trained() || state.work->is_found()) continue;
@@ -236,8 +236,8 @@ absl::Status ExecRuntime::Impl::begin_again() {
   return absl::OkStatus();
 }
 
-// An execution under way, by the old clock: what has arrived is dropped and all of it runs again, unless it has given up
-// old state. Then it goes on with the round that had begun, for which workers are prepared.
+// An execution under way, by the old clock: what has arrived is dropped and all of it runs again, unless it has given
+// up old state. Then it goes on with the round that had begun, for which workers are prepared.
 absl::Status ExecRuntime::Impl::begin_again(int job_index) {
   const JobState& state = job(job_index);
   if (state.execution->worked == 0)

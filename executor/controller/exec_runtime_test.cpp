@@ -340,8 +340,8 @@ TEST(ExecRuntime, AReceiverDiesAfterAnyOfItsRounds) {
   }
 }
 
-// Under a memory cap old state goes from the second round on: then a death leads back to the checkpoint, before it to the
-// old epoch.
+// Under a memory cap old state goes from the second round on: then a death leads back to the checkpoint, before it to
+// the old epoch.
 TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
   const Scenario scenario = scenario_of(
       std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { memory_cap: \"60kB\" }\n" +
@@ -396,7 +396,8 @@ TEST(ExecRuntime, UnderAMemoryCapRedundancyCoversFromTheStart) {
   }
 }
 
-// Another host dies while a round runs on this one. When nobody needs it in that round, the next one gives up old state.
+// Another host dies while a round runs on this one. When nobody needs it in that round, the next one gives up old
+// state.
 TEST(ExecRuntime, ALossThatIsHeardOfInARoundComesBeforeWhatFollowsTheRound) {
   const Scenario scenario =
       scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { memory_cap: \"60kB\" }\n" +

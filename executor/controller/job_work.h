@@ -1,6 +1,7 @@
 #pragma once
-// JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the step
-// of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are done.
+// JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the
+// step of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are
+// done.
 //
 // Thread rules: run_stage() by one thread at a time; during it background(), background_done(), leave_files() and
 // forget_snapshot() by one other thread. No other function during any call.
@@ -49,11 +50,11 @@ class JobWork {
   using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
   absl::Status begin(const collection::Collection& collection, int64_t step,
                      const InitialCopies& copies = std::nullopt);
-  // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back. Trainers that
-  // stand beyond it, which an earlier controller had sent there, do not have that state any more: an interruption.
+  // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back. Trainers
+  // that stand beyond it, which an earlier controller had sent there, do not have that state any more: an interruption.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
-  // Whether training is real (ExecOptions::programs). Then advance() may end before its step, without an error: trainers
-  // have ended, and some devices have no whole state. Nothing else.
+  // Whether training is real (ExecOptions::programs). Then advance() may end before its step, without an error:
+  // trainers have ended, and some devices have no whole state. Nothing else.
   bool is_trained() const { return trainers_ != nullptr; }
   std::optional<Interruption> take_interruption() { return std::exchange(interruption_, std::nullopt); }
   TrainerWork::Trained take_trained() { return is_trained() ? trainers_->take_trained() : TrainerWork::Trained(); }
@@ -66,22 +67,22 @@ class JobWork {
   bool is_found() const { return found_; }
   // Whether a worker's Hello names the committed epoch.
   bool live_in(const Hello& hello) const;
-  // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
-  // status is DataLoss, with the first places, if kVerify finds wrong state.
+  // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The
+  // outcome's status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
   // Makes the prepared epoch the committed one: workers drop all other epochs. CHECK: it is the epoch of the last
   // execution. Errors: those of Crew::tell.
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
   absl::Status forget(StateVersion version);
-  // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is about
-  // to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is left after an
-  // error. Not during run_stage().
+  // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is
+  // about to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is
+  // left after an error. Not during run_stage().
   absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
   // Drops all of these that workers have: an earlier controller's. Errors: those of Crew::tell.
   absl::Status forget_live();
-  // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the files:
-  // workers copy the state, and write them meanwhile. Errors: those of Crew::call and checkpoint::Writer.
+  // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
+  // files: workers copy the state, and write them meanwhile. Errors: those of Crew::call and checkpoint::Writer.
   absl::Status background(const control::Background& background);
   // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
   // begun it, or it was forgotten.
@@ -95,8 +96,8 @@ class JobWork {
   absl::Status wait_for_files();
   // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
   absl::Status forget_snapshot(control::SnapshotId snapshot);
-  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it. They are written
-  // no further.
+  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it. They are
+  // written no further.
   void leave_files(control::SnapshotId snapshot);
   // Bytes of state that kVerify stages have compared.
   int64_t bytes_verified() const { return bytes_verified_; }

@@ -71,8 +71,8 @@ std::vector<control::SnapshotId> JobWork::cut_off() const {
   return open;
 }
 
-// Real training may have gone on before anything of it was written down: a later step than the first proves that the initial
-// state was complete.
+// Real training may have gone on before anything of it was written down: a later step than the first proves that the
+// initial state was complete.
 absl::StatusOr<bool> JobWork::found_further(const Collection& collection, int64_t step) {
   if (!is_trained() || found_) return false;
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);

@@ -1,13 +1,13 @@
 #pragma once
-// LiveHolders: which readers have which blocks of the steps that are shown (executor/live), so that others read them there
-// and not all from the workers.
+// LiveHolders: which readers have which blocks of the steps that are shown (executor/live), so that others read them
+// there and not all from the workers.
 //
 //   touch(A, block 7) ──► nobody: workers          touch(C, block 7) ──► B, A: the nearest, then who gives least
 //   touch(B, block 7) ──► A                        touch(D, block 7) ──► C, …
 //
-// Whoever touches a block holds it from then on, though it may still be fetching it: so readers that read the same at the
-// same time are a chain, each the source of the next, and the workers give it once. What is wrong here costs an asker a
-// question to the next source. One thread at a time.
+// Whoever touches a block holds it from then on, though it may still be fetching it: so readers that read the same at
+// the same time are a chain, each the source of the next, and the workers give it once. What is wrong here costs an
+// asker a question to the next source. One thread at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -44,8 +44,8 @@ class LiveHolders {
     uint64_t reader = 0;
     std::string address;
   };
-  // Where a reader that was heard finds a block, in the order of asking; empty: at the workers. It holds the block from then
-  // on, and `dropped` no more. `unreached`: readers that are not named.
+  // Where a reader that was heard finds a block, in the order of asking; empty: at the workers. It holds the block from
+  // then on, and `dropped` no more. `unreached`: readers that are not named.
   struct Block {
     int64_t version = 0, number = 0, bytes = 0;
   };

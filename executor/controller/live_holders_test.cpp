@@ -77,7 +77,8 @@ TEST_F(LiveHoldersTest, AReaderThatAnswersNobodyIsNoSource) {
   EXPECT_THAT(touch(1, 7), ElementsAre(2)) << "but it reads from others";
 }
 
-// Readers in any order, each through all blocks: the workers give each block once, and nobody gives much more than others.
+// Readers in any order, each through all blocks: the workers give each block once, and nobody gives much more than
+// others.
 TEST_F(LiveHoldersTest, TheLoadIsEven) {
   constexpr int64_t kReaders = 8, kBlocks = 400;
   for (const uint64_t seed : {1U, 2U, 3U}) {

@@ -1,15 +1,15 @@
 #pragma once
-// LiveSteps: steps of jobs that are shown to readers outside of the run (executor/live): who waits for one, and who keeps
-// which.
+// LiveSteps: steps of jobs that are shown to readers outside of the run (executor/live): who waits for one, and who
+// keeps which.
 //
 //   reader ── CtlLive ──► answer() ── waits ──────────────┐             a thread of the server
 //                                                         ▼
 //   run's thread, while the job rests at a step: serve() ── show ──► LiveState to all who wait
 //                                                take_unkept() ──► what no reader keeps any more: it goes
 //
-// Readers decide nothing of the run: no event, no scenario time, nothing in the journal. What is shown is of one step for
-// ever; its version is never used again. A reader that says nothing for a while keeps nothing. What readers have fetched of a
-// step they read from each other (live_holders.h).
+// Readers decide nothing of the run: no event, no scenario time, nothing in the journal. What is shown is of one step
+// for ever; its version is never used again. A reader that says nothing for a while keeps nothing. What readers have
+// fetched of a step they read from each other (live_holders.h).
 
 #include <chrono>
 #include <condition_variable>
@@ -47,9 +47,9 @@ class LiveSteps {
   explicit LiveSteps(LiveLimits limits = {});
   ~LiveSteps();
 
-  // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody waits.
-  // For a touch LiveSources, at once; for a version what it is, at once. Errors: of the copy that was to be made; NotFound: a version
-  // that nobody keeps; Unavailable after end().
+  // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody
+  // waits. For a touch LiveSources, at once; for a version what it is, at once. Errors: of the copy that was to be
+  // made; NotFound: a version that nobody keeps; Unavailable after end().
   absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
   // Whoever waits is told that the run is over.
   void end();
@@ -69,8 +69,8 @@ class LiveSteps {
     }
     friend bool operator==(const Kind&, const Kind&) = default;
   };
-  // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show` shows.
-  // An error of `show` is theirs, and returned.
+  // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show`
+  // shows. An error of `show` is theirs, and returned.
   using Show = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, const Kind& kind)>;
   absl::Status serve(int job, int64_t epoch, int64_t step, const Show& show);
   // The job changes: nobody gets what is fleeting any more.

@@ -21,8 +21,8 @@ struct ShownState {
   const collection::Collection* collection = nullptr;  // outlives the call
 };
 
-// Gives what the workers of these hosts hold of the collection's epoch this version, too (Copy in place). Errors: those of
-// Crew::call; then some may have done it.
+// Gives what the workers of these hosts hold of the collection's epoch this version, too (Copy in place). Errors: those
+// of Crew::call; then some may have done it.
 absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& hosts, const ShownState& shown,
                                             StateVersion version, const LiveSteps::Kind& kind);
 

@@ -1,6 +1,6 @@
 #pragma once
-// TrainerWork: real training of one job, as commands to workers. It keeps the job's trainers in one layout at one step, and
-// says what is left when some of them end.
+// TrainerWork: real training of one job, as commands to workers. It keeps the job's trainers in one layout at one step,
+// and says what is left when some of them end.
 //
 //   begin: Begin{ask} to the workers of all ranks ──► all have attached; the port of rank 0 ──► Begin to the same
 //   train: Advance to all ──► a state of each trainer ──► all at the step; or an Interruption
@@ -45,17 +45,18 @@ class TrainerWork {
   const TrainerProgram& program() const { return program_; }
 
   using Side = std::shared_ptr<const collection::Collection>;
-  // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`: they
-  // give it its first content. Errors: Internal (they fail again and again), those of Crew::call.
+  // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`:
+  // they give it its first content. Errors: Internal (they fail again and again), those of Crew::call.
   absl::Status begin(const Side& side, int64_t step, bool fresh);
   // Trains from one step to another; nothing when all are there. Errors: those of begin(), and Internal when
   // trainers end again and again at one step.
   absl::StatusOr<std::optional<Interruption>> train(const Side& side, int64_t from_step, int64_t step,
                                                     const std::set<DeviceId>& gone);
-  // After a loss, or the death of a controller: waits until the trainers stand still, and says where; at `step` if none has
-  // begun. Errors: those of Crew::call.
+  // After a loss, or the death of a controller: waits until the trainers stand still, and says where; at `step` if none
+  // has begun. Errors: those of Crew::call.
   absl::StatusOr<Interruption> settle(const collection::Collection& side, int64_t step, const std::set<DeviceId>& gone);
-  // Since the last call: steps, without those of parts that came to no end, what they took, and what the program asked for.
+  // Since the last call: steps, without those of parts that came to no end, what they took, and what the program asked
+  // for.
   struct Trained {
     int64_t steps = 0;
     double seconds = 0;
@@ -92,8 +93,9 @@ class TrainerWork {
   Side side_;  // that the trainers have; null: they have to be told
 };
 
-// Real training goes on in parts, so that requests are heard; at the end of a part all wait for all. The steps of the next
-// part, at most `most`: of about a second, or longer so that copying the state takes a twentieth of it, at most a minute.
+// Real training goes on in parts, so that requests are heard; at the end of a part all wait for all. The steps of the
+// next part, at most `most`: of about a second, or longer so that copying the state takes a twentieth of it, at most a
+// minute.
 int64_t steps_of_part(const TrainerWork::Trained& before, int64_t most);
 
 }  // namespace scalai::executor

@@ -53,8 +53,8 @@ class ChunkSource {
   // ResourceExhausted: no memory left. NotFound: the driver has no chunks of host memory.
   virtual absl::StatusOr<Chunk> acquire(Where where) = 0;
   virtual void release(Chunk chunk) = 0;  // the chunk is not mapped
-  // For another process, which maps it by a driver of its own. InvalidArgument: this chunk, or this GPU's memory, cannot be
-  // shared.
+  // For another process, which maps it by a driver of its own. InvalidArgument: this chunk, or this GPU's memory,
+  // cannot be shared.
   virtual absl::StatusOr<FileDescriptor> share(Chunk chunk) const = 0;
 
   // Maps chunks, readable and writable, at consecutive slots from number `first` on. Their content is undefined. After

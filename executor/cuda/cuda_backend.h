@@ -7,8 +7,8 @@
 //   pageable memory ↔ GPU                                   through pinned memory, the CPU packs beside the kernel
 //   GPU → GPU without access to it                          packed, copied, unpacked, in chunks
 //   host → host                                             copy_box
-// All buffers for this are allocated with the back end: later calls take no memory from the driver, but for the chunks of
-// steps on the way (step_device.h), which the first call of steps_at makes.
+// All buffers for this are allocated with the back end: later calls take no memory from the driver, but for the chunks
+// of steps on the way (step_device.h), which the first call of steps_at makes.
 //
 // The call that waits for asynchronous work returns its errors, with the GPU's number. After a sticky error of CUDA (a
 // fault of a kernel) everything on that GPU fails, and the worker must be given up.

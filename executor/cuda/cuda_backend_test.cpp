@@ -141,8 +141,8 @@ Batch random_batch(Backend& backend, Random& random, int count, Devices devices 
   return batch;
 }
 
-// The targets' mirrors hold what should be there already, so the targets themselves begin as something else where a copy
-// writes: all bytes of the parts are turned around.
+// The targets' mirrors hold what should be there already, so the targets themselves begin as something else where a
+// copy writes: all bytes of the parts are turned around.
 void load(Batch& batch) {
   for (auto& arena : batch.from) arena->load();
   std::vector<std::vector<std::byte>> expected;

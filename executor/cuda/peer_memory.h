@@ -27,8 +27,8 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Maps a part. The descriptor may be closed afterwards. Errors: InvalidArgument (outside of the reserved range, or over
-  // another part), those of the driver; nothing is mapped then.
+  // Maps a part. The descriptor may be closed afterwards. Errors: InvalidArgument (outside of the reserved range, or
+  // over another part), those of the driver; nothing is mapped then.
   absl::Status map(uint64_t offset, int64_t bytes, int descriptor);
   // Where [offset, offset + bytes) lies. Error: InvalidArgument (not all of it is mapped).
   absl::StatusOr<std::byte*> data(uint64_t offset, int64_t bytes) const;

@@ -33,8 +33,8 @@ TEST_F(CudaSteps, GiveTheBitsOfTheHost) {
   EXPECT_GT(errors, 10);
 }
 
-// Every float type to every other and a factor, over many elements of all kinds: the whole grid, not a few threads of it. A
-// tensor is larger than all memory that the device gives.
+// Every float type to every other and a factor, over many elements of all kinds: the whole grid, not a few threads of
+// it. A tensor is larger than all memory that the device gives.
 TEST_F(CudaSteps, CastAndScaleMillionsOfElements) {
   constexpr int64_t kRows = 1 << 10, kColumns = 1 << 9;
   const auto device = device_of(kMiB / 2, 1);

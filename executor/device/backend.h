@@ -100,8 +100,8 @@ class Backend {
   // box_digest (executor/state/digest.h) of each box.
   virtual absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) = 0;
 
-  // What computes steps on the way to this address: the GPU that it lies on, from whose chunks copy() takes what they give.
-  // Null: an address in host memory, where the host computes them. ResourceExhausted: no room for chunks.
+  // What computes steps on the way to this address: the GPU that it lies on, from whose chunks copy() takes what they
+  // give. Null: an address in host memory, where the host computes them. ResourceExhausted: no room for chunks.
   virtual absl::StatusOr<std::shared_ptr<transform::Device>> steps_at(const std::byte* /*address*/) { return nullptr; }
 
   // Whether this process reads and writes memory_of_device() by plain loads and stores.

@@ -36,9 +36,9 @@ struct ChannelOptions {
   std::function<bool()> peers_live;
 };
 
-// The chunks of a communicator. A group of NCCL takes the host 65 to 105 µs whatever its size (results/gpu), in which NVLink carries
-// 30 MB and more; so a chunk for each other rank together has 32 MiB, as a power of two from 4 MiB on. Staging for three of them to and
-// from each is 192 MiB at most with up to 9 ranks, and 24 MiB a rank beyond.
+// The chunks of a communicator. A group of NCCL takes the host 65 to 105 µs whatever its size (results/gpu), in which
+// NVLink carries 30 MB and more; so a chunk for each other rank together has 32 MiB, as a power of two from 4 MiB on.
+// Staging for three of them to and from each is 192 MiB at most with up to 9 ranks, and 24 MiB a rank beyond.
 int64_t chunk_bytes_for(int ranks);
 
 class Channel {

@@ -72,14 +72,14 @@ struct JobRecord {
 };
 
 // The right to write a journal: one process has it, until this object goes or a journal has taken it over. A lock on
-// `journal`.lock, with the owner's process id and host in it. The kernel lets go of it when the process dies; the file is
-// never removed, so that two processes cannot lock two files of one name.
+// `journal`.lock, with the owner's process id and host in it. The kernel lets go of it when the process dies; the file
+// is never removed, so that two processes cannot lock two files of one name.
 class JournalLock {
  public:
   // Unavailable: another process has it; the message names that. NotFound, ResourceExhausted: no such file can be made.
   static absl::StatusOr<JournalLock> take(const std::string& journal);
-  // Whether a process of this host had it and has ended. False where another host may have it: locks need not reach over
-  // a network file system.
+  // Whether a process of this host had it and has ended. False where another host may have it: locks need not reach
+  // over a network file system.
   static bool is_abandoned(const std::string& journal);
   ~JournalLock();
   JournalLock(JournalLock&& other) noexcept;

@@ -1,5 +1,5 @@
-// A controller that is killed at random points: what it was told is written is there, in order, and at most the one call
-// under way besides.
+// A controller that is killed at random points: what it was told is written is there, in order, and at most the one
+// call under way besides.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -85,7 +85,8 @@ std::vector<Blocks::Coming> Blocks::window_of(int64_t number, const BlockPtr& fi
   return window;
 }
 
-// The block that was just added stays. What other readers have is the cheaper loss, but a reader may need it again soon.
+// The block that was just added stays. What other readers have is the cheaper loss, but a reader may need it again
+// soon.
 void Blocks::make_room() {
   const Kept &mine = kept(From::kHolder), &others = kept(From::kOtherReader);
   while (mine.bytes + others.bytes > most_bytes_ && known_.size() > 1) {

@@ -1,9 +1,11 @@
 #pragma once
-// Blocks: what has been fetched of a step, for those who read it again, here or on other machines: as many blocks of the boxes
-// that hosts hold as memory is given for. Whoever asks for a block that another one is fetching waits for it. Any thread.
+// Blocks: what has been fetched of a step, for those who read it again, here or on other machines: as many blocks of
+// the boxes that hosts hold as memory is given for. Whoever asks for a block that another one is fetching waits for it.
+// Any thread.
 //
-// Who reads blocks in their order gets them in windows of 1, 2, 4, … blocks: all of a window are announced at once and fetched
-// one after another, so that a question about them is asked once a window. Who reads here and there fetches what it reads.
+// Who reads blocks in their order gets them in windows of 1, 2, 4, … blocks: all of a window are announced at once and
+// fetched one after another, so that a question about them is asked once a window. Who reads here and there fetches
+// what it reads.
 
 #include <array>
 #include <atomic>
@@ -23,15 +25,15 @@
 
 namespace scalai::executor {
 
-// Elements [begin, end) of a dense row-major box, as few boxes as there are runs of whole rows: visit(part) in their order,
-// the elements of a part after those of the one before. Stops at an error.
+// Elements [begin, end) of a dense row-major box, as few boxes as there are runs of whole rows: visit(part) in their
+// order, the elements of a part after those of the one before. Stops at an error.
 absl::Status for_each_box_of_range(const tensor::Box& box, int64_t begin, int64_t end,
                                    const std::function<absl::Status(const tensor::Box& part)>& visit);
 
 class Blocks {
  public:
-  // At most about `most_bytes` are kept, in blocks of `block_bytes`. What others have, too, gets half of that at most where
-  // the rest needs the room.
+  // At most about `most_bytes` are kept, in blocks of `block_bytes`. What others have, too, gets half of that at most
+  // where the rest needs the room.
   Blocks(int64_t most_bytes, int64_t block_bytes) : most_bytes_(most_bytes), block_bytes_(block_bytes) {}
 
   // Of a window, at most; and a quarter of what is kept.
@@ -42,8 +44,8 @@ class Blocks {
   class Source {
    public:
     virtual ~Source() = default;
-    // The block that comes `steps` after another one (or before it) in one of these orders, by which a reader may go; its
-    // number is -1 if there is none, or if it is not to be fetched ahead of its read.
+    // The block that comes `steps` after another one (or before it) in one of these orders, by which a reader may go;
+    // its number is -1 if there is none, or if it is not to be fetched ahead of its read.
     static constexpr int kOrders = 2;
     struct Step {
       int64_t number = -1, bytes = 0;
@@ -53,9 +55,9 @@ class Blocks {
     virtual void expect(std::span<const int64_t> /*numbers*/, std::span<const int64_t> /*bytes*/) {}
     virtual absl::StatusOr<From> fetch(int64_t number, std::span<std::byte> dst) = 0;
   };
-  // Copies bytes [offset, offset + dst.size()) of an entry of `bytes` bytes, whose blocks have the numbers from `first` on;
-  // those of other entries have others. An error of the source is kept by nobody; one of a block that was only fetched ahead
-  // is not returned.
+  // Copies bytes [offset, offset + dst.size()) of an entry of `bytes` bytes, whose blocks have the numbers from `first`
+  // on; those of other entries have others. An error of the source is kept by nobody; one of a block that was only
+  // fetched ahead is not returned.
   absl::Status read(int64_t first, int64_t bytes, int64_t offset, std::span<std::byte> dst, Source& source);
 
   // A block for somebody else; does not wait. The bytes are valid and stay as they are as long as the owner.

@@ -8,8 +8,8 @@
 
 namespace scalai::executor {
 
-// Asks holders 0, 1, … until one answers. One that is busy (Unavailable, DeadlineExceeded, Aborted) is asked once more when all
-// have been, after a pause; one that has it not (NotFound) is not. `fetch` may be repeated: it only reads.
+// Asks holders 0, 1, … until one answers. One that is busy (Unavailable, DeadlineExceeded, Aborted) is asked once more
+// when all have been, after a pause; one that has it not (NotFound) is not. `fetch` may be repeated: it only reads.
 // FailedPrecondition: nobody has it any more. Unavailable: a holder that may have it does not answer in time. Others:
 // what kept the reader from asking a holder, or that one's error.
 inline constexpr int kAskedMost = 2;

@@ -48,7 +48,8 @@ class Step final : public LiveStep {
 
 }  // namespace
 
-// Words to the controller go one at a time, so that what it knows of the steps that are kept is never older than its copies.
+// Words to the controller go one at a time, so that what it knows of the steps that are kept is never older than its
+// copies.
 struct LiveRun::State {
   explicit State(LiveOptions given);
 

@@ -1,6 +1,6 @@
 #pragma once
-// LiveRun: the state of running jobs, read from outside of their run. One step at a time, out of the memories of the hosts
-// that train it: nothing goes through the controller, and nothing is fetched before somebody reads.
+// LiveRun: the state of running jobs, read from outside of their run. One step at a time, out of the memories of the
+// hosts that train it: nothing goes through the controller, and nothing is fetched before somebody reads.
 //
 //   LiveRun.newest("a") ── CtlLive ──► controller ── show ──► workers: the step, where it is or beside what is trained
 //        │                                 │
@@ -8,9 +8,10 @@
 //   LiveStep.read(box) ── memory of this machine: mapped ──► PeerSegment
 //                      ── elsewhere ────────────────────────► PeerTransport: other readers that have it, else workers
 //
-// A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. A fleeting one
-// stays until training rewrites it. If the controller ends or has not heard of it for a minute, reads are
-// FailedPrecondition: never bytes of another step. A host that dies costs a read only where no other host has the same part.
+// A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. A fleeting
+// one stays until training rewrites it. If the controller ends or has not heard of it for a minute, reads are
+// FailedPrecondition: never bytes of another step. A host that dies costs a read only where no other host has the same
+// part.
 
 #include <cstdint>
 #include <memory>
@@ -36,8 +37,8 @@ class LiveStep {
   virtual ~LiveStep() = default;
   virtual const checkpoint::Stamp& stamp() const = 0;  // job and step
   virtual bool is_kept() const = 0;                    // false: from now on reads fail
-  // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition when
-  // this object is gone.
+  // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition
+  // when this object is gone.
   virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
   // What the controller said of it. Valid while this object lives.
   virtual const proto::LiveState& state() const = 0;
@@ -55,8 +56,8 @@ struct LiveOptions {
   double word_s = 5;         // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks
   PeerTransport* transport = nullptr;       // to other machines; outlives all steps; null: those of this one are read
-  // What other readers get of what is kept: its answer() is the transport's handler. Null: nothing, and all is read from
-  // workers.
+  // What other readers get of what is kept: its answer() is the transport's handler. Null: nothing, and all is read
+  // from workers.
   std::shared_ptr<ServedBlocks> served = {};
   double wait_s = 1;       // for a block that another reader is fetching
   AskController ask = {};  // in place of the target, for tests
@@ -67,9 +68,9 @@ class LiveRun {
   explicit LiveRun(LiveOptions options);
   ~LiveRun();
 
-  // The state of the job ("": the only one) as it is, or the first after `after_step`; the one that is kept already if it is
-  // still the newest. Errors: those of ask_controller; DeadlineExceeded (no such step within patience_s), ResourceExhausted
-  // (no memory for it, or readers keep too many).
+  // The state of the job ("": the only one) as it is, or the first after `after_step`; the one that is kept already if
+  // it is still the newest. Errors: those of ask_controller; DeadlineExceeded (no such step within patience_s),
+  // ResourceExhausted (no memory for it, or readers keep too many).
   absl::StatusOr<std::shared_ptr<const LiveStep>> newest(const std::string& job, int64_t after_step = -1);
   LiveBytes bytes() const;  // any thread
 

@@ -15,8 +15,9 @@
 
 namespace scalai::executor {
 
-// Of these of step.checkpoint()->tensors(), in their order. A tensor that is cut between devices may have another last digit of its sums
-// than checkpoint::stats_of() gives. Unavailable: nobody looked at a part, as after the loss of a host.
+// Of these of step.checkpoint()->tensors(), in their order. A tensor that is cut between devices may have another last
+// digit of its sums than checkpoint::stats_of() gives. Unavailable: nobody looked at a part, as after the loss of a
+// host.
 absl::StatusOr<std::vector<checkpoint::TensorStats>> stats_of_step(const LiveStep& step,
                                                                    const std::vector<size_t>& tensors);
 

@@ -241,7 +241,8 @@ const Reading::Part* Reading::part_of(int64_t block) const {
   return (block - part->first_block) * kBlockBytes < part->bytes ? part : nullptr;
 }
 
-// Long reads of this machine's memory need no copy between. All others come in blocks: a view may want every hundredth element.
+// Long reads of this machine's memory need no copy between. All others come in blocks: a view may want every hundredth
+// element.
 absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst) {
   if (has_ended()) return gone();
   const auto found = parts_.find({tensor, owned});

@@ -1,6 +1,6 @@
 #pragma once
-// Reading: one step that workers hold, read: from their memory on this machine, by the transport from them, or from other
-// readers that have a block of it already (sharing.h).
+// Reading: one step that workers hold, read: from their memory on this machine, by the transport from them, or from
+// other readers that have a block of it already (sharing.h).
 
 #include <atomic>
 #include <cstdint>
@@ -33,8 +33,8 @@ struct ReadBytes {
   std::atomic<int64_t> from_workers = 0;  // elsewhere
 };
 
-// What reads need: it lives as long as a view of the step does, and does not keep the step. A view may outlive the step by
-// far (a kernel that remembers files), so what is mapped goes at end(). Any thread.
+// What reads need: it lives as long as a view of the step does, and does not keep the step. A view may outlive the step
+// by far (a kernel that remembers files), so what is mapped goes at end(). Any thread.
 class Reading {
  public:
   struct Options {
@@ -46,7 +46,8 @@ class Reading {
     std::shared_ptr<OtherReaders> others;  // null: all is read from workers
     std::shared_ptr<ReadBytes> bytes;
   };
-  // Errors: InvalidArgument (the answer is none, as check_live says, or of another version of this program), those of Places.
+  // Errors: InvalidArgument (the answer is none, as check_live says, or of another version of this program), those of
+  // Places.
   static absl::StatusOr<std::shared_ptr<Reading>> open(proto::LiveState&& live, Options options);
   ~Reading();
 

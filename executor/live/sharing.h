@@ -1,13 +1,13 @@
 #pragma once
-// Sharing: what readers of a step have for each other. Each serves the blocks that it keeps; who has which is known to the
-// controller (executor/controller/live_holders.h), which every reader asks before it fetches blocks.
+// Sharing: what readers of a step have for each other. Each serves the blocks that it keeps; who has which is known to
+// the controller (executor/controller/live_holders.h), which every reader asks before it fetches blocks.
 //
 //   OtherReaders.ask(blocks) ── LiveTouch ──► controller          of another reader:
 //                           ◄── LiveSources ─┘
 //   OtherReaders.read(block) ── LiveBlock, by the PeerTransport ──► ServedBlocks.answer ──► Blocks.find
 //
-// All of it may fail at no harm: what no reader gives is read from workers. A version is one step for ever, so a block of
-// another reader is never of another step.
+// All of it may fail at no harm: what no reader gives is read from workers. A version is one step for ever, so a block
+// of another reader is never of another step.
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,8 @@ namespace scalai::executor {
 // The steps whose blocks other readers get. Any thread.
 class ServedBlocks {
  public:
-  // The transport's handler. Errors: NotFound (the block is not here), Aborted (it is being fetched: ask again), InvalidArgument.
+  // The transport's handler. Errors: NotFound (the block is not here), Aborted (it is being fetched: ask again),
+  // InvalidArgument.
   absl::StatusOr<Payload> answer(std::string_view request);
   void add(int64_t version, std::shared_ptr<Blocks> blocks);
   // If it is still these that are served.
@@ -68,8 +69,8 @@ class OtherReaders {
     std::string address;
   };
   using Sources = std::vector<Source>;  // of a block, in the order of asking
-  // Tells the controller that this reader has the blocks from now on, and `dropped` no more. Their sources, one after another;
-  // those that lack have none. Unavailable: it was not told.
+  // Tells the controller that this reader has the blocks from now on, and `dropped` no more. Their sources, one after
+  // another; those that lack have none. Unavailable: it was not told.
   struct Wanted {
     std::string job;
     int64_t version = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The controller's end over gRPC: one bidirectional stream per worker, and the Ctl service. Clients prove that they know
-// the token, and get the same proof (internal/handshake.h); others get Unauthenticated, with one line in the log.
+// The controller's end over gRPC: one bidirectional stream per worker, and the Ctl service. Clients prove that they
+// know the token, and get the same proof (internal/handshake.h); others get Unauthenticated, with one line in the log.
 
 #include <memory>
 #include <string>

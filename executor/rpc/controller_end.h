@@ -47,8 +47,8 @@ class ControllerEnd {
   virtual void notify(std::string text) = 0;
 
   // Returns the command's id at once; a CommandDone event follows within `deadline_s` of the last work that the worker
-  // has done (ptc/base/work_done.h, heard of by heartbeats). Commands to one host run one after another, in the order of
-  // sending.
+  // has done (ptc/base/work_done.h, heard of by heartbeats). Commands to one host run one after another, in the order
+  // of sending.
   virtual int64_t send(int32_t host, Command command, double deadline_s) = 0;
 
   // Sends all calls and waits for all; returns one entry per call, in the same order. An error at the worker is a Reply

@@ -12,7 +12,8 @@
 namespace scalai::executor {
 namespace {
 
-// One call: both ends prove that they know the token, then the request goes out. An error of the controller is as it says.
+// One call: both ends prove that they know the token, then the request goes out. An error of the controller is as it
+// says.
 template <class Message, class Stream>
 absl::StatusOr<std::string> exchange(const internal::Asker& asker, const grpc::ClientContext& context, Stream stream,
                                      const Message& message) {

@@ -16,13 +16,13 @@ struct CtlTarget {
   double timeout_s = 10;
 };
 
-// Sends a request to a controller that proves that it knows the token; returns its answer or its error. Blocks for up to
-// timeout_s. Unavailable: no controller at this address. Unauthenticated: wrong token, or the other end does not know it.
-// FailedPrecondition: a controller of another build, or another program. Any thread.
+// Sends a request to a controller that proves that it knows the token; returns its answer or its error. Blocks for up
+// to timeout_s. Unavailable: no controller at this address. Unauthenticated: wrong token, or the other end does not
+// know it. FailedPrecondition: a controller of another build, or another program. Any thread.
 absl::StatusOr<std::string> ask_controller(const CtlTarget& target, const CtlRequest& request);
 
-// A connection for many requests of readers (kLive), one after another: both ends prove once that they know the token. One
-// thread at a time.
+// A connection for many requests of readers (kLive), one after another: both ends prove once that they know the token.
+// One thread at a time.
 class CtlLine {
  public:
   // It lasts for timeout_s. Errors: those of ask_controller.

@@ -1,6 +1,7 @@
 #pragma once
-// The messages between controller and workers, as plain values. internal/wire.h converts them to and from control.proto.
-// The body of a command or reply is opaque here: it is a serialized CommandBody or ReplyBody of ptc/proto/control.proto.
+// The messages between controller and workers, as plain values. internal/wire.h converts them to and from
+// control.proto. The body of a command or reply is opaque here: it is a serialized CommandBody or ReplyBody of
+// ptc/proto/control.proto.
 //
 // Values; any thread.
 
@@ -21,8 +22,8 @@ namespace scalai::executor {
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
 inline constexpr int32_t kProtocolVersion = 7;
 
-// One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
-// an opaque address.
+// One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same
+// machine, or an opaque address.
 struct WorkerPlace {
   std::string place;  // "g3", "h1.mem"
   int64_t pid = 0;    // the process whose descriptor `fd` is

@@ -13,9 +13,9 @@ struct Interface {
   std::string address;    // of this machine, as numbers: "10.0.0.3"
 };
 
-// The interface with the local address of a connection to HOST:PORT; nothing is sent. A controller on an address of this
-// machine is reached over that address's interface. InvalidArgument: not HOST:PORT. Unavailable: the name is not known, or
-// there is no way to it.
+// The interface with the local address of a connection to HOST:PORT; nothing is sent. A controller on an address of
+// this machine is reached over that address's interface. InvalidArgument: not HOST:PORT. Unavailable: the name is not
+// known, or there is no way to it.
 absl::StatusOr<Interface> interface_to(const std::string& address);
 
 }  // namespace scalai::executor

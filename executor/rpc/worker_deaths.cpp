@@ -25,7 +25,8 @@ constexpr double kMoment_s = 2;  // from the end of a connection to that of its 
 constexpr size_t kLogColumns = 240, kLogLines = 3;
 constexpr size_t kLongestLog = size_t{16} << 20;  // of the kernel
 
-// What there is at once: the kernel's log would wait for more. One of its records may be gone before it is read (EPIPE).
+// What there is at once: the kernel's log would wait for more. One of its records may be gone before it is read
+// (EPIPE).
 std::string read_without_waiting(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text, part(size_t{1} << 14, '\0');

@@ -15,8 +15,8 @@
 
 namespace scalai::executor {
 
-// Sees that the kernel killed processes for memory: by the counter of our control group, and by its log where that may be
-// read. Both may be absent.
+// Sees that the kernel killed processes for memory: by the counter of our control group, and by its log where that may
+// be read. Both may be absent.
 class OomWatch {
  public:
   struct Files {
@@ -26,8 +26,8 @@ class OomWatch {
   };
   explicit OomWatch(Files files = Files::of_this_process());
 
-  // What is known about this process, which a signal 9 ended; "" if nothing speaks for a lack of memory. A kill that the
-  // counter alone tells of belongs to the first process that is asked about after it.
+  // What is known about this process, which a signal 9 ended; "" if nothing speaks for a lack of memory. A kill that
+  // the counter alone tells of belongs to the first process that is asked about after it.
   std::string killed(pid_t pid);
 
  private:
@@ -49,7 +49,8 @@ class WorkerDeaths {
 
   // Processes that have ended since the last call, and why.
   std::vector<std::pair<int32_t, std::string>> ended();
-  // Why the process of this number is gone, or that it is not. Its connection has just closed: waits a moment for its end.
+  // Why the process of this number is gone, or that it is not. Its connection has just closed: waits a moment for its
+  // end.
   std::string why(int32_t number);
   // Whether the process of this number has ended.
   bool is_over(int32_t number) const { return known_.contains(number); }

@@ -19,11 +19,12 @@ struct WorkerOptions {
   // Called before each attempt to join again, on another thread than the handler: updates changed fields (held,
   // places).
   std::function<void(Hello&)> refresh;
-  // Called when the controller has lost another host's worker, at once, also during a command; on another thread than the
-  // handler.
+  // Called when the controller has lost another host's worker, at once, also during a command; on another thread than
+  // the handler.
   std::function<void(int32_t host)> departed;
   // Called when a newer controller has welcomed this worker, before any of its commands, also while one of the earlier
-  // controller's runs; on another thread than the handler. Workers that never heard of that command will not do their part.
+  // controller's runs; on another thread than the handler. Workers that never heard of that command will not do their
+  // part.
   std::function<void()> superseded;
   double connect_timeout_s = 30;
   double orphan_timeout_s = 60;  // run() returns after this time without a controller

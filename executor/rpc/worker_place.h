@@ -1,5 +1,6 @@
 #pragma once
-// WorkerPlace to and from its message of control.proto. Hello, Setup's reply and Peers carry it. Pure functions; any thread.
+// WorkerPlace to and from its message of control.proto. Hello, Setup's reply and Peers carry it. Pure functions; any
+// thread.
 
 #include "executor/rpc/messages.h"
 

@@ -20,15 +20,15 @@ namespace scalai::executor {
 // CHECK: `part` lies in src.box.
 uint64_t box_digest(const Source& src, const Box& part);
 
-// The sum over the elements of `part`, modulo 2^64, of fold((i·P1 + bits·P2 + P3) · P4): i is the element's row-major index
-// in a tensor of `shape`, bits are its bytes, little endian, and fold is the exclusive or of the halves of the product of
-// 128 bits (the folded multiply of Yi, wyhash). Sums of disjoint boxes add up to the tensor's, however it is cut. Equal
-// sums do not prove equal bits, but a random change passes about once in 2^64. CHECK: `part` lies in src.box and in the
-// tensor.
+// The sum over the elements of `part`, modulo 2^64, of fold((i·P1 + bits·P2 + P3) · P4): i is the element's row-major
+// index in a tensor of `shape`, bits are its bytes, little endian, and fold is the exclusive or of the halves of the
+// product of 128 bits (the folded multiply of Yi, wyhash). Sums of disjoint boxes add up to the tensor's, however it is
+// cut. Equal sums do not prove equal bits, but a random change passes about once in 2^64. CHECK: `part` lies in src.box
+// and in the tensor.
 uint64_t element_sum(const tensor::Shape& shape, const Source& src, const Box& part);
 
-// The box in pieces of at most `bytes` (one element at least), in row-major order: runs of whole slices of one dimension,
-// the first that can be cut. Both ends of a comparison cut alike. CHECK: bytes > 0.
+// The box in pieces of at most `bytes` (one element at least), in row-major order: runs of whole slices of one
+// dimension, the first that can be cut. Both ends of a comparison cut alike. CHECK: bytes > 0.
 std::vector<Box> digest_chunks(const Box& box, DType dtype, int64_t bytes);
 
 }  // namespace scalai::executor

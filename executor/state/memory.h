@@ -64,9 +64,9 @@ class Memory {
   // Valid until the allocation is freed. CHECK: offset inside the memory.
   virtual std::byte* data(uint64_t offset) const = 0;
   virtual SegmentAddress address() const = 0;
-  // The part that has the byte at `offset`, which is allocated (CHECK): for memory without an address. It stays in memory
-  // until this object and all processes that have mapped it have let go of it. Errors: InvalidArgument (it cannot be
-  // shared), those of the driver.
+  // The part that has the byte at `offset`, which is allocated (CHECK): for memory without an address. It stays in
+  // memory until this object and all processes that have mapped it have let go of it. Errors: InvalidArgument (it
+  // cannot be shared), those of the driver.
   virtual absl::StatusOr<SharedPart> share(uint64_t offset) const;
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t bytes_peak() const = 0;

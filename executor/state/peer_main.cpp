@@ -1,7 +1,7 @@
-// The other process of peer_segment_test: an owner of state that obeys lines of standard input, or a reader. Both answer on
-// standard error.
-//   executor_state_peer owner|reader … with SCALAI_PEER_NOBODY=1: gives up root's rights first; SCALAI_PEER_CLOSED=1: an
-//   owner whose memory nobody may read.
+// The other process of peer_segment_test: an owner of state that obeys lines of standard input, or a reader. Both
+// answer on standard error.
+//   executor_state_peer owner|reader … with SCALAI_PEER_NOBODY=1: gives up root's rights first; SCALAI_PEER_CLOSED=1:
+//   an owner whose memory nobody may read.
 
 #include <fmt/format.h>
 #include <sys/prctl.h>

@@ -117,7 +117,8 @@ absl::StatusOr<Segment> Segment::create(const SegmentOptions& options) {
   void* base = map_shared(mapping->fd, static_cast<size_t>(capacity), PROT_READ | PROT_WRITE,
                           huge ? support.page_bytes : page_bytes());
   if (base == MAP_FAILED) return create_error(capacity);
-  // Where the kernel would use them unasked, too, ranges are told apart: only whole huge pages of allocations may be huge.
+  // Where the kernel would use them unasked, too, ranges are told apart: only whole huge pages of allocations may be
+  // huge.
   const bool tells = support.page_bytes > 0 && (huge || support.unasked);
   if (tells) {
     (void)::madvise(base, static_cast<size_t>(capacity), MADV_NOHUGEPAGE);

@@ -1,14 +1,15 @@
 #pragma once
 // Segment: the memory of one place, mapped read-only by other processes of this machine (peer_segment.h). It is a memfd
-// (memfd_create(2)). A memfd has no name in any file system, so nothing is left behind, however the owner dies. create()
-// reserves virtual space; allocate() commits memory and free() gives it back. A full machine is a Status, never SIGBUS.
+// (memfd_create(2)). A memfd has no name in any file system, so nothing is left behind, however the owner dies.
+// create() reserves virtual space; allocate() commits memory and free() gives it back. A full machine is a Status,
+// never SIGBUS.
 //
-// The first page tells readers about the segment: magic, schema version, a random token, the epoch word, and the place of
-// the directory, under a sequence lock.
+// The first page tells readers about the segment: magic, schema version, a random token, the epoch word, and the place
+// of the directory, under a sequence lock.
 //
-// The epoch word counts changes of bytes that readers may know of. It is odd while the owner rewrites some of them. To free
-// some of them the owner publishes a directory without them, raises the epoch by two, then frees. A reader notes the epoch,
-// copies, and reads the epoch again: if it is even and the same, the copy is what the owner held.
+// The epoch word counts changes of bytes that readers may know of. It is odd while the owner rewrites some of them. To
+// free some of them the owner publishes a directory without them, raises the epoch by two, then frees. A reader notes
+// the epoch, copies, and reads the epoch again: if it is even and the same, the copy is what the owner held.
 //
 // Thread rules: one thread at a time (Store holds a lock around it); epoch() and data() from any thread.
 
@@ -39,28 +40,29 @@ struct SegmentOptions {
 
 class Segment : public Memory {
  public:
-  // Errors: ResourceExhausted (virtual space, file size limit, open files), Unavailable (no memfd, no huge pages). The text has a
-  // remedy.
+  // Errors: ResourceExhausted (virtual space, file size limit, open files), Unavailable (no memfd, no huge pages). The
+  // text has a remedy.
   static absl::StatusOr<Segment> create(const SegmentOptions& options);
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) noexcept;
   ~Segment() override;
 
-  // Commits whole pages of zeros and returns their offset. bytes > 0. Linux 5.14 and later also enter the pages into this
-  // process's page tables, so that the first writes do not fault. ResourceExhausted, with numbers: the place's limit, the
-  // machine's (or the control group's) memory or the virtual space does not suffice, or it is not on the huge pages that are
-  // required. After an error nothing has changed.
+  // Commits whole pages of zeros and returns their offset. bytes > 0. Linux 5.14 and later also enter the pages into
+  // this process's page tables, so that the first writes do not fault. ResourceExhausted, with numbers: the place's
+  // limit, the machine's (or the control group's) memory or the virtual space does not suffice, or it is not on the
+  // huge pages that are required. After an error nothing has changed.
   absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
   // Checks that the bytes are available. It takes none: the machine can lose them before allocate().
   absl::Status reserve(int64_t bytes) override;
   // Gives the memory of one allocation back to the machine at once. CHECK: allocate() returned `offset`.
   void free(uint64_t offset) override;
-  // Gives back the whole pages inside [offset, offset + bytes). CHECK: the range is a part of one allocation. The pages read
-  // as zeros afterwards. Pages that were given back earlier are skipped. Returns the bytes that this call gave back.
+  // Gives back the whole pages inside [offset, offset + bytes). CHECK: the range is a part of one allocation. The pages
+  // read as zeros afterwards. Pages that were given back earlier are skipped. Returns the bytes that this call gave
+  // back.
   int64_t free_range(uint64_t offset, int64_t bytes) override;
 
-  // Replaces the directory. It needs memory only when the directory outgrows its pages. ResourceExhausted: the old directory
-  // stays.
+  // Replaces the directory. It needs memory only when the directory outgrows its pages. ResourceExhausted: the old
+  // directory stays.
   absl::Status publish(std::span<const std::byte> directory) override;
   // Adds two to the epoch: after a publish() that removes bytes from the directory, before free() of these bytes.
   void raise_epoch() override;

@@ -1,6 +1,6 @@
 #pragma once
-// StateVersion: the part of a VersionKey (directory.h) that tells several states of one job apart. One number stands for
-// it in the messages of control.proto and in the directory of a segment: the wire number.
+// StateVersion: the part of a VersionKey (directory.h) that tells several states of one job apart. One number stands
+// for it in the messages of control.proto and in the directory of a segment: the wire number.
 //
 //   kind           | who holds it    | wire number
 //   staged state   | hosts' memories | −2
@@ -9,7 +9,8 @@
 //   snapshot T     | hosts' memories | 2^40 + T, from T = 1
 //   live state N   | both            | 2^60 + N, from 0
 //
-// Epochs never come near 2^40, nor snapshots 2^60, so the ranges do not meet. No other number is a version: from_wire() refuses it.
+// Epochs never come near 2^40, nor snapshots 2^60, so the ranges do not meet. No other number is a version: from_wire()
+// refuses it.
 //
 // A value; any thread.
 

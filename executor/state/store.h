@@ -4,11 +4,11 @@
 //   add, keep (from an older version) → fill → publish → peers read → drop
 //
 // A buffer is dense and row-major over a box. Each buffer belongs to at least one version (VersionKey). keep() makes a
-// buffer, or a part of it, belong to a second version without a copy. Memory is freed page by page, as soon as no version
-// can read a page any more. Pieces of one tensor and version are disjoint.
+// buffer, or a part of it, belong to a second version without a copy. Memory is freed page by page, as soon as no
+// version can read a page any more. Pieces of one tensor and version are disjoint.
 //
-// Peers see a version as it was at its last publish(). drop() and give_back() first remove pieces from the directory that
-// peers see, then raise the memory's epoch, and only then free memory (segment.h).
+// Peers see a version as it was at its last publish(). drop() and give_back() first remove pieces from the directory
+// that peers see, then raise the memory's epoch, and only then free memory (segment.h).
 //
 // Thread rules: any thread, several at once. A lock inside the store guards its tables. It does not guard the bytes of
 // buffers: a caller that reads or writes a buffer makes sure that nobody drops its version meanwhile.
@@ -41,12 +41,12 @@ class Store {
   static absl::StatusOr<std::unique_ptr<Store>> create(const SegmentOptions& options);
   explicit Store(std::unique_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
-  // Adds a buffer of zeros. The target's memory is valid until no version has a piece of the buffer, and while the store
-  // lives. Errors: ResourceExhausted (Memory::allocate), InvalidArgument (the box is empty, or overlaps a piece of the same
-  // version and tensor). After an error nothing has changed.
+  // Adds a buffer of zeros. The target's memory is valid until no version has a piece of the buffer, and while the
+  // store lives. Errors: ResourceExhausted (Memory::allocate), InvalidArgument (the box is empty, or overlaps a piece
+  // of the same version and tensor). After an error nothing has changed.
   absl::StatusOr<Target> add(const VersionKey& key, TensorId tensor, const Box& box, DType dtype);
-  // Makes `box` of `from` belong to version `to` of the same job as well. Both versions share the bytes. Errors: NotFound
-  // (`from` does not hold all of the box), InvalidArgument (`to` holds a part of it).
+  // Makes `box` of `from` belong to version `to` of the same job as well. Both versions share the bytes. Errors:
+  // NotFound (`from` does not hold all of the box), InvalidArgument (`to` holds a part of it).
   absl::Status keep(const VersionKey& from, StateVersion to, TensorId tensor, const Box& box);
 
   // The pieces that overlap the box, each with `part` cut down to the overlap.
@@ -68,8 +68,8 @@ class Store {
   absl::Status publish(const VersionKey& key);
   // Removes a version and frees the memory that no other version shares. An unknown version is no error.
   void drop(const VersionKey& key);
-  // Early frees: removes boxes from a version. Errors: NotFound (a part of them is not held), ResourceExhausted (no memory
-  // for the directory, which can grow by pieces cut in two). After an error nothing has changed.
+  // Early frees: removes boxes from a version. Errors: NotFound (a part of them is not held), ResourceExhausted (no
+  // memory for the directory, which can grow by pieces cut in two). After an error nothing has changed.
   absl::Status give_back(const VersionKey& key, std::span<const TensorBox> boxes);
 
   // Memory::reserve: room for `bytes` beyond the buffers of now. Error: ResourceExhausted.

@@ -33,16 +33,16 @@ struct Synced {
   int64_t planned_bytes = 0;  // that the plan moves between devices
   int64_t least_bytes = 0;    // that any plan with this placement must move
   int64_t moved_bytes = 0;    // of the plan's, those that were not there
-  // Read out of the training run's memories; the rest of what moved receivers pass on. With transforms in the run's types, and
-  // whole rows where they need these, so that it may be more than what moved.
+  // Read out of the training run's memories; the rest of what moved receivers pass on. With transforms in the run's
+  // types, and whole rows where they need these, so that it may be more than what moved.
   int64_t read_bytes = 0;
   double hottest_sender =
       0;  // most bytes that one device of the run gave / their mean over devices that gave some; 0: none
   double seconds = 0;
 };
 
-// The step to bring next, where one of every `every` steps is brought, counted from `first`. A step that came late does not put
-// off the next: 4, 14, 24 for every 10 from 4, though 16 came in place of 14.
+// The step to bring next, where one of every `every` steps is brought, counted from `first`. A step that came late does
+// not put off the next: 4, 14, 24 for every 10 from 4, though 16 came in place of 14.
 int64_t next_due(int64_t first, int64_t held, int64_t every);
 
 class Sync {
@@ -56,8 +56,9 @@ class Sync {
   // All references outlive this object. The crew has both runs' hosts (joint_cluster).
   Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options);
 
-  // Brings a step. After an error all receivers are at the step before. Unavailable and others that may pass: somebody was
-  // lost; receivers come back with the next call. InvalidArgument, and other lasting ones: this run's state does not fit.
+  // Brings a step. After an error all receivers are at the step before. Unavailable and others that may pass: somebody
+  // was lost; receivers come back with the next call. InvalidArgument, and other lasting ones: this run's state does
+  // not fit.
   absl::StatusOr<Synced> bring(const LiveStep& step);
   // Whether all receivers have the last step.
   bool is_whole() const;

@@ -40,8 +40,8 @@ struct SyncTarget {
 // Both runs' hosts: what can be known of them without measuring.
 cluster::Cluster joint_cluster(const proto::LiveState& state, const std::vector<int>& gpus_of_host);
 
-// Of a tensor that steps make only of whole rows `from` says that whoever has a part of a row has all of it: receivers read the
-// rest elsewhere (ForeignTensors).
+// Of a tensor that steps make only of whole rows `from` says that whoever has a part of a row has all of it: receivers
+// read the rest elsewhere (ForeignTensors).
 struct SyncTensors {
   collection::Collection from, to;                   // parameters and buffers, in the order of `to`; both of epoch 0
   std::vector<int32_t> numbers;                      // of the tensor that each is made of, in the training run
@@ -54,14 +54,15 @@ struct SyncPlan : SyncTensors {
   plan::Plan plan;
 };
 
-// InvalidArgument: the state cannot be laid out this way, or the layout has another number of ranks than the receivers have
-// devices; the plan's state that nobody holds; steps that do not fit. Errors of opening what steps read.
+// InvalidArgument: the state cannot be laid out this way, or the layout has another number of ranks than the receivers
+// have devices; the plan's state that nobody holds; steps that do not fit. Errors of opening what steps read.
 absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& target);
 
 // Digests of a step by tensor (number in the training run) and box.
 using StepDigests = std::map<std::pair<TensorId, tensor::Box>, std::vector<uint64_t>>;
 absl::StatusOr<StepDigests> digests_of(const proto::LiveState& state);
-// What is to be read for this step where an earlier one is held: `foreign.changes`. All without the earlier one's digests.
+// What is to be read for this step where an earlier one is held: `foreign.changes`. All without the earlier one's
+// digests.
 absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const StepDigests& now, int64_t digest_bytes,
                          proto::Foreign& foreign);
 

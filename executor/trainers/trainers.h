@@ -1,17 +1,19 @@
 #pragma once
-// Trainers: the user's training processes of one job on one host, one a device. The worker owns the state; trainers map it
-// and train in place (python/scalai/_job.py is their side).
+// Trainers: the user's training processes of one job on one host, one a device. The worker owns the state; trainers map
+// it and train in place (python/scalai/_job.py is their side).
 //
 //   worker                                        trainer, a process of the user's program
 //     start(devices) ── environment, descriptor 3 ──►   attach: says its device, so its imports are done
 //     tell(orders) ───── {"do": "layout", …} ───►   builds the model, maps its tensors      ── {"done": "layout"} ──►
 //                  ───── {"do": "train", …} ────►   steps until there, word by word          ── {"read": …} ─────────►
-//                                                                                              ── {"done": "train"} ───►
+//                                                                                              ── {"done": "train"}
+//                                                                                              ───►
 //                  ───── {"do": "leave"} ───────►   ends with code 0
 //
-// Both ways a message is a line of JSON. Its way is a pair of connected Unix sockets without a name: the trainer inherits one
-// end as descriptor SpawnOptions::kPassed, so nobody else can take a trainer's or a worker's place. Memory goes to a trainer
-// as descriptors, never as paths. A note ({"read": …}) answers no order; it outlives the trainer that sent it.
+// Both ways a message is a line of JSON. Its way is a pair of connected Unix sockets without a name: the trainer
+// inherits one end as descriptor SpawnOptions::kPassed, so nobody else can take a trainer's or a worker's place. Memory
+// goes to a trainer as descriptors, never as paths. A note ({"read": …}) answers no order; it outlives the trainer that
+// sent it.
 //
 // Trainers and all that they start die with this process, however it ends (GuardedGroup).
 //

@@ -24,9 +24,9 @@ class Payload {
   // The parts in order. Their memory stays valid and unchanged while `owner` lives. The transport keeps `owner` until
   // the last byte is sent or the answer is abandoned (the peer died or stopped waiting).
   static Payload of(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner);
-  // The same of rows that may change, and that travel as `how` says (not kPacked). The transport calls `check` before it reads
-  // each chunk but the first, so that memory that was given back is not touched for long, and when all bytes were read; an
-  // error goes to the peer in place of the bytes that are left. `check` must not block.
+  // The same of rows that may change, and that travel as `how` says (not kPacked). The transport calls `check` before
+  // it reads each chunk but the first, so that memory that was given back is not touched for long, and when all bytes
+  // were read; an error goes to the peer in place of the bytes that are left. `check` must not block.
   using Check = std::function<absl::Status()>;
   static Payload rows(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner, Rows how,
                       Check check);

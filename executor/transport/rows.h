@@ -1,6 +1,6 @@
 #pragma once
-// How state in rows (a box inside a larger array) travels over the network: the one rule, which both ends of a read ask.
-// Each end asks it for its own rows, so a box may be dense at one end and in rows at the other.
+// How state in rows (a box inside a larger array) travels over the network: the one rule, which both ends of a read
+// ask. Each end asks it for its own rows, so a box may be dense at one end and in rows at the other.
 //
 //                 answering end                                    asking end
 //   kPacked       all rows are copied to one array, then sent      received in one array, then copied to the rows
@@ -8,8 +8,8 @@
 //                 by a thread of its own
 //   kInPlace      UCX gets a list of the rows (IOV)                received in the rows
 //
-// Both constants are from results/transport: `scalai exec calibrate --transport=ucx` measures the three ways on a machine
-// and says where they cross there.
+// Both constants are from results/transport: `scalai exec calibrate --transport=ucx` measures the three ways on a
+// machine and says where they cross there.
 
 #include <cstdint>
 

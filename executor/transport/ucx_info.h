@@ -24,8 +24,9 @@ struct UcxInfo {
 // UCX_NET_DEVICES, which restrict a worker, count for this error; the list has all devices of the machine.
 absl::StatusOr<UcxInfo> ucx_info();
 
-// The devices (UcxOptions::devices) of a worker that reaches its controller over `interface`: of TCP only this one, so that
-// it listens nowhere else. With a loopback interface that is all; otherwise RDMA devices too, which no interface names.
+// The devices (UcxOptions::devices) of a worker that reaches its controller over `interface`: of TCP only this one, so
+// that it listens nowhere else. With a loopback interface that is all; otherwise RDMA devices too, which no interface
+// names.
 std::string ucx_devices_on(const std::string& interface, bool loopback);
 
 }  // namespace scalai::executor

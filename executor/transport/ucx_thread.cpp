@@ -11,12 +11,12 @@
 namespace scalai::executor::internal {
 namespace {
 
-// At the end: for what is still to be sent, and for connections to close. What takes longer is broken off, or left to the
-// destruction of the worker.
+// At the end: for what is still to be sent, and for connections to close. What takes longer is broken off, or left to
+// the destruction of the worker.
 constexpr auto kFlushTime = std::chrono::milliseconds(300);
 constexpr auto kCloseTime = std::chrono::seconds(1);
-// UCX 1.13 aborts when a worker is destroyed in the middle of its side of somebody's connection set-up, so we wait until
-// nothing has happened for this long.
+// UCX 1.13 aborts when a worker is destroyed in the middle of its side of somebody's connection set-up, so we wait
+// until nothing has happened for this long.
 constexpr auto kQuietTime = std::chrono::milliseconds(50);
 // A close need not wake the worker when it is done.
 constexpr auto kClosePoll = std::chrono::milliseconds(5);
@@ -28,7 +28,8 @@ bool read_header(const void* bytes, size_t size, Header& header) {
   return true;
 }
 
-// Of a message by rendezvous only UCX's handle is here, and its size is the sender's word. Ours send no ask or cancel so.
+// Of a message by rendezvous only UCX's handle is here, and its size is the sender's word. Ours send no ask or cancel
+// so.
 bool is_here(const ucp_am_recv_param_t* param) { return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0; }
 
 ucs_status_t on_ask(void* self, const void* header_bytes, size_t header_size, void* data, size_t size,

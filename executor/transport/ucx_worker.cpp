@@ -26,8 +26,8 @@ namespace {
 constexpr std::array<std::pair<const char*, const char*>, 4> kTcpSettings = {
     {{"TX_SEG_SIZE", "512k"}, {"RX_SEG_SIZE", "512k"}, {"SNDBUF", "4m"}, {"RCVBUF", "4m"}}};
 
-// How the library in use wants its TCP settings called: UCX 1.13.1 takes them without a prefix only, 1.18.1 with it only, and
-// both ignore the other spelling with a warning. Versions between them were not tried.
+// How the library in use wants its TCP settings called: UCX 1.13.1 takes them without a prefix only, 1.18.1 with it
+// only, and both ignore the other spelling with a warning. Versions between them were not tried.
 std::string tcp_prefix() {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);

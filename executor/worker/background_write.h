@@ -1,6 +1,6 @@
 #pragma once
-// The files of some ranks of a checkpoint, written at once, or by a thread beside other commands: then from a copy of their
-// state, which is made first.
+// The files of some ranks of a checkpoint, written at once, or by a thread beside other commands: then from a copy of
+// their state, which is made first.
 //
 //   write_ranks ───────────────────────────────────────► Written
 //   BackgroundWrite::begin ── copy ──► thread ── poll ──► Written
@@ -38,9 +38,9 @@ absl::StatusOr<Written> write_ranks(const checkpoint::Writer& writer, const std:
 // begin(), poll() and the destructor by one thread.
 class BackgroundWrite {
  public:
-  // Copies the state of the ranks with up to `threads` threads, and starts to write it. If that copy would take more than
-  // half of `memory`, the bytes that are free, it writes from the state itself, and is done when this returns. Errors:
-  // those of `read`.
+  // Copies the state of the ranks with up to `threads` threads, and starts to write it. If that copy would take more
+  // than half of `memory`, the bytes that are free, it writes from the state itself, and is done when this returns.
+  // Errors: those of `read`.
   static absl::StatusOr<std::unique_ptr<BackgroundWrite>> begin(checkpoint::Writer writer, std::vector<int> ranks,
                                                                 const ReadState& read, int threads, int64_t memory);
   ~BackgroundWrite();  // waits until it is written

@@ -1,6 +1,6 @@
 #pragma once
-// Statistics of what a worker's devices hold, as messages: made where the elements lie, and taken apart by whoever asked. Pure
-// functions; any thread.
+// Statistics of what a worker's devices hold, as messages: made where the elements lie, and taken apart by whoever
+// asked. Pure functions; any thread.
 
 #include <span>
 #include <vector>
@@ -15,8 +15,8 @@ class BoxStats;
 
 namespace scalai::executor {
 
-// Of each box, on `threads` threads, the same digits on any number of them. Out of a GPU's memory each thread copies a chunk at
-// a time to the host. Errors: those of Backend::copy.
+// Of each box, on `threads` threads, the same digits on any number of them. Out of a GPU's memory each thread copies a
+// chunk at a time to the host. Errors: those of Backend::copy.
 absl::StatusOr<std::vector<tensor::ElementStats>> box_stats(Backend& backend, std::span<const BoxHash> boxes,
                                                             int threads);
 

@@ -30,7 +30,8 @@ void expect_same(const tensor::ElementStats& a, const tensor::ElementStats& b) {
   EXPECT_EQ(a.magnitudes, b.magnitudes);
 }
 
-// A part of a larger array, whole rows of it and columns, in more than one chunk, on devices that are host memory and as GPUs are.
+// A part of a larger array, whole rows of it and columns, in more than one chunk, on devices that are host memory and
+// as GPUs are.
 TEST(BoxStats, AreThoseOfTheElements) {
   const Box whole({0, 0}, {1500, 2000}), rows({10, 0}, {1400, 2000}), columns({0, 3}, {1500, 1990});
   std::vector<float> values(static_cast<size_t>(whole.volume()));

@@ -1,5 +1,6 @@
 #pragma once
-// Makes and checks the state of a collection on a worker's devices. The back end works on all pieces of a device at once.
+// Makes and checks the state of a collection on a worker's devices. The back end works on all pieces of a device at
+// once.
 //
 // Thread rules: any thread, several at once for different devices.
 
@@ -29,20 +30,21 @@ struct Checked {
   int64_t bytes = 0;               // bytes compared
   std::vector<std::string> wrong;  // one line for each missing or wrong piece
 };
-// Checks that the device holds every piece that the collection puts on it, with the content of `step`. A wrong piece is a
-// line of the result, no error. Errors: those of StateSource::check.
+// Checks that the device holds every piece that the collection puts on it, with the content of `step`. A wrong piece is
+// a line of the result, no error. Errors: those of StateSource::check.
 absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, const VersionKey& key,
                                       const StateSource& content, const collection::Collection& side, int64_t step,
                                       CheckDepth depth);
 
-// What a device holds of a version: the element sum (executor/state/digest.h) of each piece that the collection puts on it.
+// What a device holds of a version: the element sum (executor/state/digest.h) of each piece that the collection puts on
+// it.
 struct PieceSum {
   TensorId tensor;
   Box box;
   uint64_t sum = 0;
 };
-// Nothing of a device that holds nothing of the version. Errors: NotFound (it does not hold all that it should), those of
-// the back end.
+// Nothing of a device that holds nothing of the version. Errors: NotFound (it does not hold all that it should), those
+// of the back end.
 absl::StatusOr<std::vector<PieceSum>> sums_of(Places& places, DeviceId device, const VersionKey& key,
                                               const collection::Collection& side);
 

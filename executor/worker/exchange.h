@@ -1,7 +1,7 @@
 #pragma once
-// Exchange: moves state between this worker's GPUs and GPUs of other workers, over NCCL. Each GPU of the run is a rank of
-// one communicator, in the order of (host, GPU). Devices that share a GPU share its messages: two GPUs exchange one message
-// for each hop and direction.
+// Exchange: moves state between this worker's GPUs and GPUs of other workers, over NCCL. Each GPU of the run is a rank
+// of one communicator, in the order of (host, GPU). Devices that share a GPU share its messages: two GPUs exchange one
+// message for each hop and direction.
 //
 //   Execution ── messages of a hop, by device ──► Exchange ── by rank ──► a Channel for each GPU, each on a thread
 //
@@ -35,8 +35,9 @@ class Exchange {
 
   // A new id for join(): one worker makes it, all workers join with it.
   absl::StatusOr<std::string> make_unique_id() const;
-  // Leaves the communicator, then joins a new one: a rank for each GPU of host `own` among all of `gpus`. Returns when all
-  // ranks have joined. Errors: InvalidArgument (no id), DeadlineExceeded (not all joined), Unavailable and others of NCCL.
+  // Leaves the communicator, then joins a new one: a rank for each GPU of host `own` among all of `gpus`. Returns when
+  // all ranks have joined. Errors: InvalidArgument (no id), DeadlineExceeded (not all joined), Unavailable and others
+  // of NCCL.
   absl::Status join(const std::map<DeviceId, Places::Gpu>& gpus, HostId own, const std::string& unique_id,
                     double timeout_s);
   // Whether the exchange has a healthy communicator of exactly these GPUs.
@@ -47,8 +48,9 @@ class Exchange {
   // Allocates buffers for run(): for each own device the largest number of messages of one hop. Errors: those of
   // Channel::reserve.
   absl::Status reserve(const std::map<DeviceId, size_t>& messages);
-  // Sends and receives all messages of one hop of this worker's devices. Returns when they have arrived. `peers_live` is
-  // called from the channels' threads, during the call only. Errors: Unavailable (not joined), those of Channel::run.
+  // Sends and receives all messages of one hop of this worker's devices. Returns when they have arrived. `peers_live`
+  // is called from the channels' threads, during the call only. Errors: Unavailable (not joined), those of
+  // Channel::run.
   absl::Status run(std::vector<DeviceMessage> sends, std::vector<DeviceMessage> receives,
                    const std::function<bool()>& peers_live);
   // Aborts the communicators, so that peers stop waiting for this worker's messages. join() makes new ones.

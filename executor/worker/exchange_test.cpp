@@ -130,7 +130,8 @@ TEST_F(Pair, JoinsAnewWithOtherGpus) {
   });
 }
 
-// 16 messages of the two devices of a GPU with 4 others are one to and from each of three other GPUs at most, three chunks each.
+// 16 messages of the two devices of a GPU with 4 others are one to and from each of three other GPUs at most, three
+// chunks each.
 TEST_F(Pair, StagingIsForGpusNotForDevices) {
   const absl::Status reserved = exchange_[0]->reserve({{DeviceId(0), 8}, {DeviceId(1), 8}});
   EXPECT_TRUE(reserved.ok()) << reserved;

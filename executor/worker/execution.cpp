@@ -171,8 +171,8 @@ absl::Status Execution::copy_kept(const Program& program) {
   return places_.backend().copy(batch);
 }
 
-// What the rounds will need at most, as the plan counts it. Devices that share a GPU share its memory: what some give back
-// others take, and together they do not need what each needs at most.
+// What the rounds will need at most, as the plan counts it. Devices that share a GPU share its memory: what some give
+// back others take, and together they do not need what each needs at most.
 absl::Status Execution::reserve(DeviceId device) {
   if (places_.shares_gpu(device)) return absl::OkStatus();
   Store& store = *places_.own(Location::device(device));

@@ -1,10 +1,10 @@
 #pragma once
-// Execution: one plan on one worker, from room for the new epoch to the last round. The controller starts each round and
-// hop on all workers; within a hop the steps of a worker's devices run in parallel.
+// Execution: one plan on one worker, from room for the new epoch to the last round. The controller starts each round
+// and hop on all workers; within a hop the steps of a worker's devices run in parallel.
 //
-// Without a memory cap prepare() makes room for the whole new epoch. Under a cap the first run() of a round frees the old
-// boxes that the plan gives up in earlier rounds, and makes room for the round's own boxes. That is safe, because the
-// controller starts a round when every worker has finished the rounds before. The commit frees the rest.
+// Without a memory cap prepare() makes room for the whole new epoch. Under a cap the first run() of a round frees the
+// old boxes that the plan gives up in earlier rounds, and makes room for the round's own boxes. That is safe, because
+// the controller starts a round when every worker has finished the rounds before. The commit frees the rest.
 //
 // Hop 0 reads the source versions. Devices are read for the old epoch, hosts' memories for staged state or a copy. In a
 // rollback (`restore`) hosts' memories are read in place of their devices. Later hops read the new epoch.
@@ -56,15 +56,16 @@ struct Moved {
 
 class Execution {
  public:
-  // Makes room for the new epoch on the worker's devices; kept boxes stay in their buffers. `places` outlives the result.
-  // Errors: InvalidArgument (the plan is not feasible, does not lead to `to`, or leaves the cluster; the two versions are
-  // the same), those of Store::add, Store::keep, Store::reserve, Store::publish and checkpoint::Reader::open.
+  // Makes room for the new epoch on the worker's devices; kept boxes stay in their buffers. `places` outlives the
+  // result. Errors: InvalidArgument (the plan is not feasible, does not lead to `to`, or leaves the cluster; the two
+  // versions are the same), those of Store::add, Store::keep, Store::reserve, Store::publish and
+  // checkpoint::Reader::open.
   static absl::StatusOr<std::unique_ptr<Execution>> prepare(Places& places, plan::Plan plan, collection::Collection to,
                                                             ExecutionOptions options);
 
-  // Runs the steps of the worker's devices on a hop of a round; both count from 0. A repeated call has the same effect, until
-  // a later round begins. Errors: InvalidArgument (no such round), FailedPrecondition (a later round has begun), those of
-  // Places::read, Exchange::run, Backend::copy and the checkpoint.
+  // Runs the steps of the worker's devices on a hop of a round; both count from 0. A repeated call has the same effect,
+  // until a later round begins. Errors: InvalidArgument (no such round), FailedPrecondition (a later round has begun),
+  // those of Places::read, Exchange::run, Backend::copy and the checkpoint.
   absl::StatusOr<std::vector<Moved>> run(int32_t round, int32_t hop);
 
   StateVersion to_version() const { return options_.to_version; }
@@ -99,7 +100,8 @@ class Execution {
   };
   // Corrects the bytes of the record: those that it need not move, those that it reads elsewhere.
   absl::Status run_step(DeviceId device, const plan::ProgramStep& step, Moved& record);
-  // What has changed of the box since the old epoch; nothing where that is not known, or the device does not have the rest.
+  // What has changed of the box since the old epoch; nothing where that is not known, or the device does not have the
+  // rest.
   std::optional<std::vector<Box>> changes_of(const Store& store, TensorId tensor, const Box& box) const;
   absl::Status receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box, const Target& dst,
                        Batch& batch);

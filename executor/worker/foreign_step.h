@@ -1,7 +1,7 @@
 #pragma once
-// ForeignStep: a live step of another run (executor/live), as the source of a plan that brings it to this worker's devices.
-// The other run's hosts have the first numbers of the cluster that the plan is for. What is known to be the same in a version
-// that the devices hold already is not read again. Steps may change its tensors while they are read.
+// ForeignStep: a live step of another run (executor/live), as the source of a plan that brings it to this worker's
+// devices. The other run's hosts have the first numbers of the cluster that the plan is for. What is known to be the
+// same in a version that the devices hold already is not read again. Steps may change its tensors while they are read.
 //
 // Any thread.
 
@@ -30,10 +30,10 @@ class ForeignStep {
   bool holds(const Places& places, const Location& place) const {
     return places.in_cluster(place) && places.host_of(place).value < hosts_;
   }
-  // As Places::read(), of a tensor of the plan: out of the device, or where training has gone on since, out of the copy in
-  // its host's memory. With steps other devices are read, too, where one has not all that they need. `taken`: adds the bytes
-  // that were read of each device, in the narrower type. DeadlineExceeded: its host is silent, and is not asked again for this
-  // step.
+  // As Places::read(), of a tensor of the plan: out of the device, or where training has gone on since, out of the copy
+  // in its host's memory. With steps other devices are read, too, where one has not all that they need. `taken`: adds
+  // the bytes that were read of each device, in the narrower type. DeadlineExceeded: its host is silent, and is not
+  // asked again for this step.
   using Taken = std::map<Location, int64_t>;
   absl::Status read(Places& places, const Location& device, TensorId tensor, const Box& box, const Target& dst,
                     Taken& taken) const;

@@ -1,8 +1,8 @@
 #pragma once
-// ForeignTensors: what steps (ptc/transform) make of another run's tensors while receivers read them. A box of a result is
-// made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where that has not all of it, as
-// where a row lies on several devices. Chunk by chunk: in the host's memory, or, if the result goes to a GPU, there: what is
-// read goes up, steps are computed, and what they give is copied to its place.
+// ForeignTensors: what steps (ptc/transform) make of another run's tensors while receivers read them. A box of a result
+// is made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where that
+// has not all of it, as where a row lies on several devices. Chunk by chunk: in the host's memory, or, if the result
+// goes to a GPU, there: what is read goes up, steps are computed, and what they give is copied to its place.
 //
 // Immutable; any thread.
 
@@ -33,8 +33,8 @@ class ForeignTensors {
   bool is_made(TensorId tensor) const { return !made_.empty() && made_[static_cast<size_t>(tensor.value)].has_value(); }
   // Reads from a device of the run, which has all of the box or nothing.
   using ReadPart = std::function<absl::Status(const Location& device, const Box& part, const Target& dst)>;
-  // Makes a box of one of these. `device` is asked first. What a GPU has no room for is made by the host, with a warning.
-  // Errors: of `part` and of steps; NotFound (no device has it); of the GPU.
+  // Makes a box of one of these. `device` is asked first. What a GPU has no room for is made by the host, with a
+  // warning. Errors: of `part` and of steps; NotFound (no device has it); of the GPU.
   absl::Status read(Backend& backend, const Location& device, TensorId tensor, const Box& box, const Target& dst,
                     const ReadPart& part) const;
 

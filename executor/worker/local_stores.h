@@ -1,9 +1,10 @@
 #pragma once
-// LocalStores: the stores of all workers in one process. A process with the GPUs of several hosts has one worker for each
-// host (`scalai exec worker --host=0,1`). State between these hosts is copied directly, as between devices of one host.
+// LocalStores: the stores of all workers in one process. A process with the GPUs of several hosts has one worker for
+// each host (`scalai exec worker --host=0,1`). State between these hosts is copied directly, as between devices of one
+// host.
 //
-// A worker holds in_use() shared while it may read stores of other workers, and exclusively while it frees memory: nobody
-// may read memory that a GPU has given back, even if the bytes would be discarded.
+// A worker holds in_use() shared while it may read stores of other workers, and exclusively while it frees memory:
+// nobody may read memory that a GPU has given back, even if the bytes would be discarded.
 //
 // Thread rules: any thread.
 

@@ -1,6 +1,6 @@
 #pragma once
-// Places: the stores of a worker (one for each device of its host, one for the host's memory), and the ways to the places
-// of all other workers. read() copies a box from any place:
+// Places: the stores of a worker (one for each device of its host, one for the host's memory), and the ways to the
+// places of all other workers. read() copies a box from any place:
 //
 //   read(place, key, box) ── a store of this process ────────────► Backend::copy
 //                         ── a segment of another process here ──► copy, then check that the segment has not changed
@@ -72,17 +72,17 @@ class Places {
   Places& operator=(const Places&) = delete;
 
   // Makes the stores of this host. `gpus_of_host` has the number of devices of each host of the cluster. A second call
-  // keeps the stores. Errors: InvalidArgument (this host is not among them, or a number is not from 0 to 1024), those of
-  // Store::create.
+  // keeps the stores. Errors: InvalidArgument (this host is not among them, or a number is not from 0 to 1024), those
+  // of Store::create.
   absl::Status setup(const std::vector<int>& gpus_of_host);
-  // Replaces the ways to other workers' places. A worker on another machine, or with places that cannot be mapped, is read
-  // through the transport; with `force_network` all are. Errors: InvalidArgument (text that is no place), NotFound (there is
-  // no transport; for GPUs of this machine only read() is the error), those of PeerTransport::connect.
+  // Replaces the ways to other workers' places. A worker on another machine, or with places that cannot be mapped, is
+  // read through the transport; with `force_network` all are. Errors: InvalidArgument (text that is no place), NotFound
+  // (there is no transport; for GPUs of this machine only read() is the error), those of PeerTransport::connect.
   absl::Status peers(const std::vector<WorkerJoined>& workers, bool force_network);
   // This host's places, for the peers() of others.
   std::vector<WorkerPlace> addresses() const;
-  // The GPU of each device that the last peers() named, devices of this host included. Devices without a GPU are absent.
-  // The reference is valid while this lives; peers() changes the map.
+  // The GPU of each device that the last peers() named, devices of this host included. Devices without a GPU are
+  // absent. The reference is valid while this lives; peers() changes the map.
   struct Gpu {
     HostId host;
     int number = 0;  // on this host
@@ -102,27 +102,28 @@ class Places {
   Store* own(const Location& place) const;
   // All stores of this host, valid as of own().
   std::vector<Store*> stores() const;
-  // Gives the place a new, empty store; the old one holds nothing any more, and answers under way that read it fail. Peers
-  // keep their mappings of the old store until their next peers(). Errors: those
+  // Gives the place a new, empty store; the old one holds nothing any more, and answers under way that read it fail.
+  // Peers keep their mappings of the old store until their next peers(). Errors: those
   // of Store::create and Backend::memory_of_device.
   absl::Status fail(const Location& place);
 
-  // Copies `box` of a version that the place holds to dst, cast to dst's type. Errors: NotFound (the place does not hold all
-  // of the box), Unavailable (its worker is dead, or peers() never named it), InvalidArgument (no such cast), those of
-  // PeerTransport::fetch.
+  // Copies `box` of a version that the place holds to dst, cast to dst's type. Errors: NotFound (the place does not
+  // hold all of the box), Unavailable (its worker is dead, or peers() never named it), InvalidArgument (no such cast),
+  // those of PeerTransport::fetch.
   absl::Status read(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst);
-  // As read(), but copies out of stores of this process are only added to `batch`, for backend().copy(). The batch points
-  // into these stores: the version stays, and no place fails, until the copy is done.
+  // As read(), but copies out of stores of this process are only added to `batch`, for backend().copy(). The batch
+  // points into these stores: the version stays, and no place fails, until the copy is done.
   absl::Status gather(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst,
                       std::vector<BoxCopy>& batch);
-  // Whether all workers that peers() named are there, as far as is known: no host has departed since, no newer controller
-  // has taken over, and the processes of this machine whose segments it named are alive.
+  // Whether all workers that peers() named are there, as far as is known: no host has departed since, no newer
+  // controller has taken over, and the processes of this machine whose segments it named are alive.
   bool neighbours_live() const;
   void note_departed(HostId host);  // any thread
   void note_superseded();           // any thread
-  // Answers a peer's FetchRequest (the transport's handler): one box, row-major in the requested type. Errors: NotFound (the
-  // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy). A box in
-  // one piece is copied only when the transport sends it (rows.h); a change until then is Unavailable, at Payload::check.
+  // Answers a peer's FetchRequest (the transport's handler): one box, row-major in the requested type. Errors: NotFound
+  // (the place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the
+  // copy). A box in one piece is copied only when the transport sends it (rows.h); a change until then is Unavailable,
+  // at Payload::check.
   absl::StatusOr<Payload> answer(std::string_view request) const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// SampleReading: reads the samples of a job's data-parallel ranks in given steps. Each rank finds its samples by its share
-// of the dataset (ptc/data/share.h). With an index it also reads their bytes from the data files, and checks the files as
-// far as the format allows: sizes, times, checksums of TFRecord. The result is an account for each rank. The controller
-// computes the same accounts in another way and compares.
+// SampleReading: reads the samples of a job's data-parallel ranks in given steps. Each rank finds its samples by its
+// share of the dataset (ptc/data/share.h). With an index it also reads their bytes from the data files, and checks the
+// files as far as the format allows: sizes, times, checksums of TFRecord. The result is an account for each rank. The
+// controller computes the same accounts in another way and compares.
 //
 // Thread rules: immutable; any thread, several at once.
 
@@ -22,9 +22,9 @@ namespace scalai::executor {
 
 class SampleReading {
  public:
-  // `state` is the text of a data::State at step 0. `index` is the path of its index file; with "" samples have no content.
-  // Errors: InvalidArgument (`state` is no such text, or of another index; the index names data files on a server), those of
-  // data::Index::open.
+  // `state` is the text of a data::State at step 0. `index` is the path of its index file; with "" samples have no
+  // content. Errors: InvalidArgument (`state` is no such text, or of another index; the index names data files on a
+  // server), those of data::Index::open.
   static absl::StatusOr<std::unique_ptr<const SampleReading>> open(const std::string& state, const std::string& index);
 
   struct Account {
@@ -32,8 +32,9 @@ class SampleReading {
     int64_t bytes = 0;
     int64_t assumed = 0;  // samples among `read` whose ids nobody told
   };
-  // Reads the samples of the steps [from_step, until_step) for some of the `dp` ranks, on `threads` threads. The result has
-  // one account for each entry of `ranks`, in that order. Errors: InvalidArgument (no such rank or steps), those of data::Reader.
+  // Reads the samples of the steps [from_step, until_step) for some of the `dp` ranks, on `threads` threads. The result
+  // has one account for each entry of `ranks`, in that order. Errors: InvalidArgument (no such rank or steps), those of
+  // data::Reader.
   absl::StatusOr<std::vector<Account>> read(int64_t from_step, int64_t until_step, int dp,
                                             const std::vector<int>& ranks, int threads) const;
 
@@ -58,8 +59,8 @@ class SampleReading {
 // Thread rules: one thread.
 class OpenSamples {
  public:
-  // Opens the dataset, unless the last call had the same arguments. The result is valid until a call with other arguments.
-  // Errors: those of SampleReading::open.
+  // Opens the dataset, unless the last call had the same arguments. The result is valid until a call with other
+  // arguments. Errors: those of SampleReading::open.
   absl::StatusOr<const SampleReading*> of(const std::string& state, const std::string& index);
 
  private:

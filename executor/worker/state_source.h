@@ -1,10 +1,10 @@
 #pragma once
-// StateSource: the right content of a job's state, for any box and step. A real tensor has the content of its file at every
-// step, because training is emulated. Any other tensor has the closed form (executor/state/content.h).
+// StateSource: the right content of a job's state, for any box and step. A real tensor has the content of its file at
+// every step, because training is emulated. Any other tensor has the closed form (executor/state/content.h).
 //
-// A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/checkpoint/views/checkpoint.h reads:
-// a job's checkpoint, one written by `scalai checkpoint reshard` in any layout, a Hugging Face folder. Logical names match tensors.
-// Shapes must be those of the job. Types are converted.
+// A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/checkpoint/views/checkpoint.h
+// reads: a job's checkpoint, one written by `scalai checkpoint reshard` in any layout, a Hugging Face folder. Logical
+// names match tensors. Shapes must be those of the job. Types are converted.
 //
 // Thread rules: immutable; any thread, several at once.
 
@@ -33,14 +33,14 @@ struct StatePart {
 
 class StateSource {
  public:
-  // Opens the real state at `path`. With an empty path every tensor has the closed form. `job` is the job's name, a part of
-  // the closed form. Errors: NotFound (no such file or folder, or the folder has no such file), InvalidArgument (a damaged
-  // file; a tensor in two files).
+  // Opens the real state at `path`. With an empty path every tensor has the closed form. `job` is the job's name, a
+  // part of the closed form. Errors: NotFound (no such file or folder, or the folder has no such file), InvalidArgument
+  // (a damaged file; a tensor in two files).
   static absl::StatusOr<std::shared_ptr<const StateSource>> open(const std::string& job, const std::string& path);
   ~StateSource();
 
-  // Returns the number of the collection's real tensors. InvalidArgument: a real tensor has another shape, or a real state
-  // has none of the collection's tensors.
+  // Returns the number of the collection's real tensors. InvalidArgument: a real tensor has another shape, or a real
+  // state has none of the collection's tensors.
   absl::StatusOr<size_t> match(const collection::Collection& collection) const;
   bool is_real(const std::string& tensor) const;
 

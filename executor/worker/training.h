@@ -8,8 +8,8 @@
 // The layout order is the whole of what a trainer knows of the state (python/scalai/_job.py reads it):
 //   {"do": "layout", "version", "step", "fresh", "rank", "axes": [[name, size] …] slowest first, "address",
 //    "word": offset, "descriptors": 1 or 2, "tensors": [{"name", "dtype", "shape", "box": [[lo, hi] …], "offset"} …]}
-// With it come the descriptors of the memory of its word and, for a device in host memory, of that of the tensors. The parts
-// of memory on a GPU (Memory::share) come before the layout, in orders of some hundred:
+// With it come the descriptors of the memory of its word and, for a device in host memory, of that of the tensors. The
+// parts of memory on a GPU (Memory::share) come before the layout, in orders of some hundred:
 //   {"do": "map", "first": true, "gpu", "range": [begin, end], "descriptors": n, "parts": [[offset, bytes] …]}
 //
 // One thread.
@@ -54,8 +54,8 @@ class Training {
   // From now on all devices of this worker have trainers, which wait where the job does not use them. Errors: those of
   // Trainers::start.
   absl::Status stand_by();
-  // Waits until the trainers of this worker's devices of the collection have attached: their imports are done. A state of
-  // each that ended instead. Errors: those of Trainers::start.
+  // Waits until the trainers of this worker's devices of the collection have attached: their imports are done. A state
+  // of each that ended instead. Errors: those of Trainers::start.
   absl::StatusOr<std::vector<proto::TrainerState>> gather(const collection::Collection& side);
   // Where the trainer of rank 0, if it is on this worker, waits for the others. Errors: those of Trainers::start.
   struct Meeting {
@@ -69,11 +69,11 @@ class Training {
   // Trains the devices of the last layout up to `step`. Before a trainer here changes the first byte of its state,
   // `before_change` is called; null: nobody has to wait for it.
   std::vector<proto::TrainerState> train(int64_t step, const std::function<void()>& before_change = nullptr);
-  // What the trainers of this worker have trained on as share `share` of `shares` in the step, by the ids that they got;
-  // nothing if none of them has told.
+  // What the trainers of this worker have trained on as share `share` of `shares` in the step, by the ids that they
+  // got; nothing if none of them has told.
   std::optional<data::SampleAccount> read(int64_t step, int share, int shares) const;
-  // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else they
-  // leave. null: all of them. Errors: those of Trainers::dismiss and start.
+  // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else
+  // they leave. null: all of them. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
   // The device's memory is lost, and its trainer with it.
   void lose(DeviceId device);

@@ -1,6 +1,6 @@
 #pragma once
-// Worker: owns the devices of one host and runs the controller's commands on them. A repeated command has one effect and
-// gets the same reply.
+// Worker: owns the devices of one host and runs the controller's commands on them. A repeated command has one effect
+// and gets the same reply.
 //
 //   Command (CommandBody) ──► handle ──► Places (stores, peers), Execution (a plan under way), checkpoint files
 //                                   ──► Reply (ReplyBody)
@@ -37,9 +37,9 @@ class Worker {
   explicit Worker(Options options);
   ~Worker();
 
-  // Runs one command. Errors are in the reply's status: InvalidArgument (the bytes are no command, or name a version that
-  // is none), FailedPrecondition (no setup yet; a round without its plan), NotFound (a version that this worker does not
-  // hold), and those of Places, Execution and checkpoint files.
+  // Runs one command. Errors are in the reply's status: InvalidArgument (the bytes are no command, or name a version
+  // that is none), FailedPrecondition (no setup yet; a round without its plan), NotFound (a version that this worker
+  // does not hold), and those of Places, Execution and checkpoint files.
   Reply handle(const Command& command);
   // Fills in hello.places (after setup) and hello.held: the epochs that devices hold, or have room for.
   void introduce(Hello& hello) const;

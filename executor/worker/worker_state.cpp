@@ -233,8 +233,8 @@ void Worker::Handling::tell(const Written& written) {
 
 namespace {
 
-// In place of what the worker has read for a rank: what its trainers were given. A step that none of them told of, as those
-// of a lost host or of a program that reads in its own way, counts as the rank's share, and as assumed.
+// In place of what the worker has read for a rank: what its trainers were given. A step that none of them told of, as
+// those of a lost host or of a program that reads in its own way, counts as the rank's share, and as assumed.
 absl::Status count_trained(const CommandBody::Read& read, const SampleReading& samples, const Training& training,
                            int rank, SampleReading::Account& account) {
   account.read = {};

@@ -37,7 +37,8 @@ struct Annotations::Rules {
 
 namespace internal {
 
-// The Use of a command under these rules, which are not those of an interpreter of scripts. `first_word`: of options and operands.
+// The Use of a command under these rules, which are not those of an interpreter of scripts. `first_word`: of options
+// and operands.
 Use apply_rules(const Annotations::Rules& rules, const std::vector<std::string>& words, size_t first_word,
                 const UseOptions& options);
 // The annotation in the first lines of a script; "" = none.

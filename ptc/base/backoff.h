@@ -1,6 +1,7 @@
 #pragma once
-// Pauses between attempts at what failed: they double, up to a longest one, and differ between those that failed together. A value
-// without a clock; the caller sleeps, and bounds attempts or time. docs/design.md section 7 lists all retries.
+// Pauses between attempts at what failed: they double, up to a longest one, and differ between those that failed
+// together. A value without a clock; the caller sleeps, and bounds attempts or time. docs/design.md section 7 lists all
+// retries.
 
 #include <algorithm>
 #include <cstdint>

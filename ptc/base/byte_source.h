@@ -29,18 +29,18 @@ class ByteSource {
   // after an error the content of dst is undefined. InvalidArgument: the underlying file was truncated, changed or
   // damaged. Aborted: the read failed.
   virtual absl::Status read(int64_t offset, std::span<std::byte> dst) const = 0;
-  // Whether all bytes that reads have given are of one content. To be asked after the last read, before something made of
-  // them gets its name. May read. Errors are those of read().
+  // Whether all bytes that reads have given are of one content. To be asked after the last read, before something made
+  // of them gets its name. May read. Errors are those of read().
   virtual absl::Status confirm() const { return absl::OkStatus(); }
 };
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
-// Opens a regular file; the source keeps it open and reads with pread. After each read it compares size and the times of
-// modification and change with those at opening, so that bytes of an overwritten file are never returned; programs cannot
-// set the time of change back. A link that is made or removed also moves it: then the new one counts from there on. So a
-// file that is removed can still be read. confirm() is an error if another file has the path now. version() also contains
-// device and inode. NotFound: the file cannot be opened, or is not a regular file (a pipe is refused without waiting).
-// PermissionDenied: no right to read it.
+// Opens a regular file; the source keeps it open and reads with pread. After each read it compares size and the times
+// of modification and change with those at opening, so that bytes of an overwritten file are never returned; programs
+// cannot set the time of change back. A link that is made or removed also moves it: then the new one counts from there
+// on. So a file that is removed can still be read. confirm() is an error if another file has the path now. version()
+// also contains device and inode. NotFound: the file cannot be opened, or is not a regular file (a pipe is refused
+// without waiting). PermissionDenied: no right to read it.
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path);
 
 // These bytes in memory.

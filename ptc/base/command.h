@@ -133,14 +133,15 @@ struct Program {
 };
 
 // Runs the program and returns the exit code. Handles --help, --version, `help COMMAND`, `completion bash|zsh|fish`,
-// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). `complete WORDS…` prints what a shell offers
-// for the last word; the scripts of `completion` call it. Exit code 5: stdout could not be written.
+// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). `complete WORDS…` prints what a shell
+// offers for the last word; the scripts of `completion` call it. Exit code 5: stdout could not be written.
 // Restores the default SIGPIPE handling, so that a closed pipe ends the process. In a single program a file named help,
 // completion or man is given as ./help.
 int run_program(const Program& program, int argc, char** argv);
 
-// Prints `scalai sim: error: …` (the command as it was typed) to stderr unless the status is OK, or the message as it is if it
-// ends in a newline: problems with their places (ptc/base/diagnostics.h). Returns the exit code of DESIGN section 9.
+// Prints `scalai sim: error: …` (the command as it was typed) to stderr unless the status is OK, or the message as it
+// is if it ends in a newline: problems with their places (ptc/base/diagnostics.h). Returns the exit code of DESIGN
+// section 9.
 int report_error(const absl::Status& status);
 
 }  // namespace scalai

@@ -38,7 +38,8 @@ bool is_proc(int folder) {
   return ::fstatfs(folder, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
-// The folder behind the descriptor of its name, mounted if it is a mount point of an automounter; without openat2 as it is.
+// The folder behind the descriptor of its name, mounted if it is a mount point of an automounter; without openat2 as it
+// is.
 FileDescriptor entered(int folder, const std::string& name, FileDescriptor entry) {
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -65,7 +66,8 @@ class Walk {
   FileDescriptor take() { return std::move(at_); }
   int folder() const { return at_.get(); }
 
-  // What the next component is, itself and not what it leads to; nothing if there is none. NotFound: it cannot be looked at.
+  // What the next component is, itself and not what it leads to; nothing if there is none. NotFound: it cannot be
+  // looked at.
   absl::StatusOr<std::optional<struct stat>> look() {
     entry_ = FileDescriptor(::openat(at_.get(), next().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (entry_.get() < 0 && errno == ENOENT) return std::nullopt;

@@ -23,18 +23,19 @@ struct Destination {
   bool through = false;  // no regular file, or what /proc leads to: it is written to, not replaced
 };
 
-// Where `path` leads by way of links. NotFound: no such folder, a folder is there, or too many links. PermissionDenied: a
-// link of another user is on the way.
+// Where `path` leads by way of links. NotFound: no such folder, a folder is there, or too many links. PermissionDenied:
+// a link of another user is on the way.
 absl::StatusOr<Destination> destination_of(const std::string& path);
 
-// Opens what `place.through` says is there, to write at its end. Errors as of destination_of(), of a stranger's FIFO, too.
+// Opens what `place.through` says is there, to write at its end. Errors as of destination_of(), of a stranger's FIFO,
+// too.
 absl::StatusOr<FileDescriptor> open_destination(const Destination& place);
 
 // False: the entry is a stranger's, in a sticky folder where everybody may make files.
 bool may_be_ours(const struct stat& folder, const struct stat& entry);
 
-// The folder, and missing parents, each made durable in its own. `mode` is that of the last folder if it is made, less the
-// umask; parents that are made are for all to read. Errors as of destination_of(), and NotFound: it cannot be made.
+// The folder, and missing parents, each made durable in its own. `mode` is that of the last folder if it is made, less
+// the umask; parents that are made are for all to read. Errors as of destination_of(), and NotFound: it cannot be made.
 absl::StatusOr<FileDescriptor> make_folders(const std::string& path, mode_t mode);
 
 }  // namespace scalai

@@ -100,7 +100,8 @@ TEST_F(StrangersTest, TheirPermissionsAreNotTakenOver) {
   EXPECT_EQ(info.st_mode & 0777, 0644u);
 }
 
-// What stands at the end of the way when the file is moved into place does not matter: the folder is the one of the start.
+// What stands at the end of the way when the file is moved into place does not matter: the folder is the one of the
+// start.
 TEST_F(StrangersTest, AWayThatChangesMeanwhileLeadsNowhereElse) {
   ASSERT_TRUE(make_folders(open_ + "/sub").ok());
   auto file = TemporaryFile::create(open_ + "/sub/secret");

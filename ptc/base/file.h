@@ -14,9 +14,9 @@ namespace scalai {
 
 // All bytes of the file. NotFound: no such file, a directory, no permission, or larger than `max_bytes`.
 absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
-// Makes or replaces the file (see TemporaryFile): after a kill or a loss of power the old or the new one exists, never a
-// part of one. A device, a FIFO and what /proc leads to (/dev/stdout) get the bytes as they are. NotFound: a folder, or
-// nothing can be made there. PermissionDenied: another user's link or FIFO in a folder as /tmp is in the way
+// Makes or replaces the file (see TemporaryFile): after a kill or a loss of power the old or the new one exists, never
+// a part of one. A device, a FIFO and what /proc leads to (/dev/stdout) get the bytes as they are. NotFound: a folder,
+// or nothing can be made there. PermissionDenied: another user's link or FIFO in a folder as /tmp is in the way
 // (destination.h). Errors of writing as TemporaryFile's. The old file is then unchanged.
 absl::Status write_file(const std::string& path, std::string_view bytes);
 // The same for the user only: a file with mode 0600, whatever the umask and the mode of an old one.
@@ -54,8 +54,8 @@ class TemporaryFile {
 std::string absolute_path(const std::string& path);
 // Whether `path`, which need not be there, lies in `folder` or is it, links followed.
 bool lies_in(const std::string& path, const std::string& folder);
-// Creates the folder and its parents, durably; OK if it exists. NotFound: it cannot be created. PermissionDenied: another
-// user's link in a folder as /tmp is on the way (destination.h).
+// Creates the folder and its parents, durably; OK if it exists. NotFound: it cannot be created. PermissionDenied:
+// another user's link in a folder as /tmp is on the way (destination.h).
 absl::Status make_folders(const std::string& path);
 // Makes changes of names in the folder of `path` durable. Some network file systems cannot, and say so: no error.
 void sync_folder_of(const std::string& path);

@@ -1,6 +1,6 @@
 #pragma once
-// A process group that dies with its owner, however that ends: a guard leads it, waits for the end of a pipe that only the owner
-// holds, and kills the group. One thread.
+// A process group that dies with its owner, however that ends: a guard leads it, waits for the end of a pipe that only
+// the owner holds, and kills the group. One thread.
 
 #include <sys/types.h>
 

@@ -24,8 +24,8 @@ SourcePlace place_at(std::string_view text, size_t byte, std::string_view token)
           std::max(1, static_cast<int>(columns_of(token)))};
 }
 
-// The byte of the first bracket below kMaxJsonDepth others. Up to the first error of a text, brackets outside of strings
-// are what the library counts; what follows an error is never read.
+// The byte of the first bracket below kMaxJsonDepth others. Up to the first error of a text, brackets outside of
+// strings are what the library counts; what follows an error is never read.
 std::optional<size_t> too_deep(std::string_view text) {
   size_t depth = 0;
   bool in_string = false;

@@ -1,9 +1,9 @@
 #pragma once
 // The one reader and the one writer of JSON documents. The library takes texts of any depth, but copies, compares and
-// prints trees by recursion: a small file of a million brackets would overflow the stack of whoever looks at it. This reader
-// refuses what is nested deeper than any format of ours. Readers of event streams (`sax_parse`) build no tree and need no
-// limit of the stack; they count levels themselves. The library's printer throws at bytes that are not UTF-8, as names of
-// files may have; this writer does not. Any thread may call.
+// prints trees by recursion: a small file of a million brackets would overflow the stack of whoever looks at it. This
+// reader refuses what is nested deeper than any format of ours. Readers of event streams (`sax_parse`) build no tree
+// and need no limit of the stack; they count levels themselves. The library's printer throws at bytes that are not
+// UTF-8, as names of files may have; this writer does not. Any thread may call.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
-// Names that a user chooses by patterns, as in names of files: "*" stands for any text, "?" for a character, "[a-z]" for one
-// of these. Pure functions.
+// Names that a user chooses by patterns, as in names of files: "*" stands for any text, "?" for a character, "[a-z]"
+// for one of these. Pure functions.
 
 #include <span>
 #include <string>

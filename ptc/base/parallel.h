@@ -62,8 +62,9 @@ inline absl::Status try_parallel_for(int threads, size_t count, const std::funct
   return first;
 }
 
-// work(i) for all i below `count` at the same time, each on a thread of its own: work may wait for other work. The caller
-// runs work(0). Work must not throw. ResourceExhausted: the system has no room for as many threads, and no work was begun.
+// work(i) for all i below `count` at the same time, each on a thread of its own: work may wait for other work. The
+// caller runs work(0). Work must not throw. ResourceExhausted: the system has no room for as many threads, and no work
+// was begun.
 [[nodiscard]] inline absl::Status run_concurrently(size_t count, const std::function<void(size_t)>& work) {
   enum Gate { kClosed, kOpen, kCancelled };
   std::atomic<Gate> gate = kClosed;

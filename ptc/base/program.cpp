@@ -78,8 +78,8 @@ int unknown_program_option(const Program& program, const std::string& word) {
                                  nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
 }
 
-// Replaces this process by `<program>-<command> [builtin] words…`, or `<program>-<its program> [builtin] <command> words…`;
-// returns only when that is impossible.
+// Replaces this process by `<program>-<command> [builtin] words…`, or `<program>-<its program> [builtin] <command>
+// words…`; returns only when that is impossible.
 int exec_external(const Program& program, const std::string& command, Words words, const std::string& builtin = "") {
   const auto found = program.external_of.find(command);
   const bool one_of_several = found != program.external_of.end();

@@ -1,7 +1,7 @@
 #pragma once
-// Progress of long work: one line on stderr, redrawn at most ten times a second, and only if stderr is a terminal and the
-// user did not ask for --quiet. From two seconds on it says how long the rest will take at the pace so far. One thread
-// at a time.
+// Progress of long work: one line on stderr, redrawn at most ten times a second, and only if stderr is a terminal and
+// the user did not ask for --quiet. From two seconds on it says how long the rest will take at the pace so far. One
+// thread at a time.
 
 #include <chrono>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// Messages for people, on stderr. One that cannot be written (a full disk, a closed pipe) is lost, and whoever says it goes
-// on; fmt::print would throw. What steers a terminal is shown escaped: messages quote files and names. Any thread.
+// Messages for people, on stderr. One that cannot be written (a full disk, a closed pipe) is lost, and whoever says it
+// goes on; fmt::print would throw. What steers a terminal is shown escaped: messages quote files and names. Any thread.
 
 #include <fmt/format.h>
 

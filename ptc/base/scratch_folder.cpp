@@ -22,7 +22,8 @@ FileDescriptor opened(const std::string& folder) {
   return FileDescriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// The lock goes with the process, however that ends; process ids come again, and those of other containers are not seen.
+// The lock goes with the process, however that ends; process ids come again, and those of other containers are not
+// seen.
 bool is_abandoned(const FileDescriptor& folder) {
   struct stat info {};
   return folder.get() >= 0 && ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid() &&

@@ -1,6 +1,6 @@
 #pragma once
-// A folder of our own under TMPDIR, which goes with the object. A process that is killed leaves its folder behind; the next
-// one of the same user that makes one of this name removes it. One thread.
+// A folder of our own under TMPDIR, which goes with the object. A process that is killed leaves its folder behind; the
+// next one of the same user that makes one of this name removes it. One thread.
 
 #include <string>
 

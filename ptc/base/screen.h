@@ -1,6 +1,6 @@
 #pragma once
-// What standard output can show: how wide it is, whether colour reaches a person, and how much the user wants to read. The
-// options --wide, --color, --quiet and --verbose, which every command has, become variables of the environment (in
+// What standard output can show: how wide it is, whether colour reaches a person, and how much the user wants to read.
+// The options --wide, --color, --quiet and --verbose, which every command has, become variables of the environment (in
 // run_program), so the programs that a command starts, or turns into, follow them too. Any thread may read.
 
 #include <cstddef>

@@ -41,7 +41,8 @@ Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
   Spread spread{.median = *median(values)};
-  // term = P(Binomial(n, 1/2) = k), below = P(… < k + 1). Of more than a thousand values the first term is 0 in doubles.
+  // term = P(Binomial(n, 1/2) = k), below = P(… < k + 1). Of more than a thousand values the first term is 0 in
+  // doubles.
   double log_term = -static_cast<double>(n) * std::log(2.0), below = 0;
   size_t k = 0;
   for (size_t count = 0; count < n / 2; ++count) {

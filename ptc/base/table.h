@@ -1,6 +1,6 @@
 #pragma once
-// Result tables: one content, two forms. Text is aligned for a terminal. CSV follows RFC 4180, but lines end in "\n". One
-// thread at a time.
+// Result tables: one content, two forms. Text is aligned for a terminal. CSV follows RFC 4180, but lines end in "\n".
+// One thread at a time.
 //
 // Text that is wider than its screen is fitted: sentences go on several lines, then long names are shortened in the
 // middle, then columns are left out. A line under the table says what is missing. CSV is always whole.
@@ -44,8 +44,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
 
-// One CSV cell, quoted if RFC 4180 requires it. A spreadsheet runs a text that begins as "=cmd…" does, in quotes, too: it
-// gets an apostrophe in front. Numbers, with and without unit, stay as they are: "-3", "+5 %".
+// One CSV cell, quoted if RFC 4180 requires it. A spreadsheet runs a text that begins as "=cmd…" does, in quotes, too:
+// it gets an apostrophe in front. Numbers, with and without unit, stay as they are: "-3", "+5 %".
 std::string csv_cell(const std::string& text);
 // The text of a cell whose quotes are taken off: without that apostrophe.
 std::string_view csv_text(std::string_view cell);

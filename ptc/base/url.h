@@ -8,7 +8,8 @@ namespace scalai {
 
 bool is_http(std::string_view location);  // or https
 
-// The path as it stands in an address: all but letters, digits, "/", "-", "_", "." and "~" as %XX (RFC 3986, section 2).
+// The path as it stands in an address: all but letters, digits, "/", "-", "_", "." and "~" as %XX (RFC 3986, section
+// 2).
 std::string percent_encoded(std::string_view path);
 
 // The other way; what is no %XX stays.

@@ -23,9 +23,9 @@ enum class Role : uint8_t {
 class ComputationGraph {
  public:
   // Each returns the number of the new value, from 0. Operands exist already, so numbers are an order of evaluation.
-  // A value that is named twice as an operand counts once. `after`: operations that come earlier in any order without being
-  // used, as when one operation makes two values. CHECK: size > 0, operands and `after` are numbers of this graph, `after`
-  // of no inputs.
+  // A value that is named twice as an operand counts once. `after`: operations that come earlier in any order without
+  // being used, as when one operation makes two values. CHECK: size > 0, operands and `after` are numbers of this
+  // graph, `after` of no inputs.
   int32_t input(int64_t size);
   int32_t computed(int64_t size, std::span<const int32_t> operands, std::span<const int32_t> after = {});
   int32_t result(int64_t size, std::span<const int32_t> operands);

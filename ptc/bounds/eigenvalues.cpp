@@ -180,8 +180,8 @@ class Solver {
     found_ = std::move(all);
   }
 
-  // Counts at the highest gap that allows it. Returns how many eigenvalues are missing there, 0 if none is. Keeps the best
-  // proof in `spectrum`.
+  // Counts at the highest gap that allows it. Returns how many eigenvalues are missing there, 0 if none is. Keeps the
+  // best proof in `spectrum`.
   int64_t prove(Spectrum& spectrum) const {
     int proofs = 0;
     int64_t missing = 0;

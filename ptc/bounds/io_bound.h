@@ -17,8 +17,8 @@ struct IoBound {
   int64_t compulsory = 0, spectral = 0, wavefront = 0;
 };
 
-// For one processor. At most `moments` moments are tried for the wavefront. Above kMostSpectral operations the spectral bound is
-// left out (0). Errors: those of spectral_bound().
+// For one processor. At most `moments` moments are tried for the wavefront. Above kMostSpectral operations the spectral
+// bound is left out (0). Errors: those of spectral_bound().
 inline constexpr int32_t kMostMoments = 256;
 inline constexpr int32_t kMostSpectral = 20000;
 absl::StatusOr<IoBound> io_bound(const ComputationGraph& graph, const Machine& machine, int32_t moments = kMostMoments);

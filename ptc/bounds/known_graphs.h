@@ -24,9 +24,9 @@ ComputationGraph random_graph(int values, double probability, int most_operands,
 // Eigenvalues of the unweighted Laplacian, ascending, with multiplicity.
 //
 // Butterfly of l levels. Walsh functions of the column number diagonalise the edges between two levels: those of level
-// i to i + 1 become an edge of weight 2, or of weight 0 where the function changes its sign with bit i. Degrees stay. So
-// each of the 2^l functions leaves a path of l + 1 levels, broken where it changes sign; a break adds 2 to the diagonal of
-// both of its ends (grounded). Pieces of m levels, their number and their eigenvalues:
+// i to i + 1 become an edge of weight 2, or of weight 0 where the function changes its sign with bit i. Degrees stay.
+// So each of the 2^l functions leaves a path of l + 1 levels, broken where it changes sign; a break adds 2 to the
+// diagonal of both of its ends (grounded). Pieces of m levels, their number and their eigenvalues:
 //   both ends free      1, m = l + 1                       4 − 4·cos(πj / (l + 1)),         j = 0 … l
 //   one end grounded    2^(l−m+1), m = 1 … l               4 − 4·cos(π(2j + 1) / (2m + 1)), j = 0 … m − 1
 //   both grounded       (l − m)·2^(l−m−1), m = 1 … l − 1   4 − 4·cos(πj / (m + 1)),         j = 1 … m

@@ -3,8 +3,8 @@
 //
 // Let e be the set of a value u and its users; of an input, which no operation makes, its users alone. Cut an execution
 // into segments. A segment that has a part of e but not all of it transfers u: it made u for others (a store), or uses
-// what others made (a load), unless u stays in fast memory at an end of the segment. So weights on pairs of e may be any
-// that give each cut of e at most the size of u; then the cut edges of a segment weigh at most what it transfers:
+// what others made (a load), unless u stays in fast memory at an end of the segment. So weights on pairs of e may be
+// any that give each cut of e at most the size of u; then the cut edges of a segment weigh at most what it transfers:
 //   star    size(u) / |users| between u and each user (Jain and Zaharia, SPAA 2020, theorem of the out-degrees)
 //   clique  size(u) / floor(|e|² / 4) between any two of e: a parts b ways, a · (|e| − a) <= floor(|e|² / 4)
 //           (the net model of Hadley, "Approximation techniques for hypergraph partitioning", 1995)

@@ -36,7 +36,8 @@ TEST(BestSum, OfSeveralProcessors) {
   EXPECT_EQ(split.segments, 1);
 }
 
-// Published form: floor(n/k)·Σλ/d − 2Mk with the largest out-degree d, from the closed-form spectrum. Ours is not below.
+// Published form: floor(n/k)·Σλ/d − 2Mk with the largest out-degree d, from the closed-form spectrum. Ours is not
+// below.
 TEST(SpectralBound, OfButterfliesIsAtLeastThePublishedForm) {
   for (const int levels : {3, 5, 6}) {
     const ComputationGraph graph = butterfly(levels);
@@ -92,8 +93,8 @@ int64_t shared(const ComputationGraph& graph, const std::vector<int>& segment_of
   return sum;
 }
 
-// All assignments of the operations to p processors in equal numbers: without a limit of fast memory, what they exchange is
-// the sum over those who make a value for others and those who fetch it.
+// All assignments of the operations to p processors in equal numbers: without a limit of fast memory, what they
+// exchange is the sum over those who make a value for others and those who fetch it.
 TEST(SpectralBound, OfAnEvenSplitIsAtMostTheBestSplit) {
   int positive = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {

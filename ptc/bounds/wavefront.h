@@ -1,11 +1,12 @@
 #pragma once
-// The wavefront bound of transfers: Elango, Rastello, Pouchet, Ramanujam, Sadayappan, "On characterizing the data movement
-// complexity of computational DAGs for parallel execution", SPAA 2014, for values of any size, with inputs and results.
-// Pure functions; any thread may call them. Model and words: computation_graph.h; one processor.
+// The wavefront bound of transfers: Elango, Rastello, Pouchet, Ramanujam, Sadayappan, "On characterizing the data
+// movement complexity of computational DAGs for parallel execution", SPAA 2014, for values of any size, with inputs and
+// results. Pure functions; any thread may call them. Model and words: computation_graph.h; one processor.
 //
-// At the moment at which value x has just been computed, let S be the operations done and T the others. S has all that x
-// needs, T all that needs x, and S is closed under operands and `after`. What S made and T uses is live. At most M of it
-// is in fast memory; the rest has been stored and will be loaded. So with the least weight of such a cut, by maximum flow,
+// At the moment at which value x has just been computed, let S be the operations done and T the others. S has all that
+// x needs, T all that needs x, and S is closed under operands and `after`. What S made and T uses is live. At most M of
+// it is in fast memory; the rest has been stored and will be loaded. So with the least weight of such a cut, by maximum
+// flow,
 //   transfers >= inputs + results + min over cuts (2·live computed + live results + inputs used in both S and T) − 2M.
 // Repeated executions may begin and end with M units in fast memory. Then the largest of
 //   min (2·live computed and results + inputs used in T) − 2M                         loads in T, stores in S

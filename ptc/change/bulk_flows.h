@@ -19,8 +19,8 @@ std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collecti
 // Sorted by device.
 std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
                                   const cluster::Cluster& cluster, HostId hub, bool every_replica);
-// The host that takes in all the state of a change by way of `hub`: the hub, or, where no new device is on it, the first host
-// of the new devices, as Tenplex's released program has it. Invalid if `hub` is.
+// The host that takes in all the state of a change by way of `hub`: the hub, or, where no new device is on it, the
+// first host of the new devices, as Tenplex's released program has it. Invalid if `hub` is.
 HostId target_hub(HostId hub, const collection::Collection& to, const cluster::Cluster& cluster);
 // Load: every new rank reads its state from its host's memory, or from that of `hub`. One flow for each pair of places.
 std::vector<BulkFlow> load_flows(const collection::Collection& to, const cluster::Cluster& cluster, HostId hub);

@@ -29,8 +29,8 @@ namespace scalai::change {
 // out of reach keep theirs.
 //
 // A link is never full if all its classes also lie on one other link, its guard, with no smaller weights there, and the
-// guard has less capacity: a GPU's PCIe behind its NIC. The guard freezes these classes first, so that updates leave such
-// links out. Rates are the same, bit for bit.
+// guard has less capacity: a GPU's PCIe behind its NIC. The guard freezes these classes first, so that updates leave
+// such links out. Rates are the same, bit for bit.
 class FairShares {
  public:
   // Capacities in bytes/s: link i has capacities[i].
@@ -148,8 +148,8 @@ class FairShares {
 
 class MaxMinBackend final : public NetworkBackend {
  public:
-  // Copies the spec, which check_network() accepts. Flows over different links that end within `resolution_s` (≥ 0) of each other end together
-  // with the last of them, so that rates change less often; 0: each at its own time.
+  // Copies the spec, which check_network() accepts. Flows over different links that end within `resolution_s` (≥ 0) of
+  // each other end together with the last of them, so that rates change less often; 0: each at its own time.
   explicit MaxMinBackend(const NetworkSpec& spec, double resolution_s = 0);
 
   double now_s() const override { return now_s_; }

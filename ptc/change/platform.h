@@ -11,10 +11,10 @@
 // With emulated devices, every transfer to a host and every copy on its devices ends with hN.copy, and with
 // machine.copy if hosts are processes of one machine.
 //
-// Traffic climbs the tiers of the fabric (cluster::tiers_of) to the first switch that both ends have below them, over the
-// uplinks of those under it. Each place is one endpoint per reach (local, so many tiers up). So every route is the `up`
-// links of the source followed by the `down` links of the destination. Links with unlimited bandwidth do not exist. A
-// host's memory and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
+// Traffic climbs the tiers of the fabric (cluster::tiers_of) to the first switch that both ends have below them, over
+// the uplinks of those under it. Each place is one endpoint per reach (local, so many tiers up). So every route is the
+// `up` links of the source followed by the `down` links of the destination. Links with unlimited bandwidth do not
+// exist. A host's memory and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
 
 #include <cstdint>
 #include <map>

@@ -69,7 +69,8 @@ absl::StatusOr<const Stack*> find_stack(std::string_view name);
 // Set-up of communicators:
 //   store_s_per_rank · ranks + barriers · max(barrier_least_s, barrier_s_per_rank · ranks)
 //     + Σ kinds (first_s or next_s + across_hosts_s + stagger · n + allgathers · steps(n) · 0.15 ms + square_s · n²)
-// for groups of n ranks. 0.15 ms a step is fitted to two totals at 96,000 GPUs; the other constants were measured alone.
+// for groups of n ranks. 0.15 ms a step is fitted to two totals at 96,000 GPUs; the other constants were measured
+// alone.
 double initialisation_s(const Stack& stack, const Groups& groups);
 double restart_s(const Stack& stack, int ranks);
 

@@ -70,7 +70,8 @@ TEST(Initialisation, IsASumOverKinds) {
   EXPECT_NEAR(initialisation_s(stack("stock-2025"), groups(8, 1, 2)), 16 * 1.02e-3 + world + tp + dp + model, 1e-9);
 }
 
-// MegaScale (NSDI'24, 3.5): 1,047 s at 2,048 GPUs as it was, below 5 s at 2,048 and below 30 s beyond 10,000 as they made it.
+// MegaScale (NSDI'24, 3.5): 1,047 s at 2,048 GPUs as it was, below 5 s at 2,048 and below 30 s beyond 10,000 as they
+// made it.
 TEST(Initialisation, MeetsMegaScale) {
   EXPECT_NEAR(initialisation_s(stack("stock-2022"), groups(8, 8, 32)), 1047, 0.1 * 1047);
   EXPECT_LT(initialisation_s(stack("tuned"), groups(8, 8, 32)), 5);

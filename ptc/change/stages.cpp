@@ -132,7 +132,8 @@ class Parts {
       known->second.assign(all.begin(), all.end());
     }
   }
-  // Elements of the part that has the box; else, as a host's memory may have it in several parts, of the largest of them.
+  // Elements of the part that has the box; else, as a host's memory may have it in several parts, of the largest of
+  // them.
   int64_t elements(const plan::Instance& instance) const {
     int64_t largest = 0;
     for (const tensor::Box& part : boxes_.at(instance.tensors)) {

@@ -65,10 +65,12 @@ struct Stage {
 
 // What stores on hosts do besides the bytes that they serve and take in: seconds of the busiest host, for each round.
 //   copies    As released, Tenplex's store reads a whole tensor for each request and cuts the slice out of it, and the
-//             process that pulls puts a tensor together from its slices. So a box that is less than the source's part of
-//             its tensor costs that part once more, one that is less than the target's part costs itself once more there.
-//   requests  Each box is asked for by itself, and each tensor of a rank is written by itself: Costs::messages.box_s for
-//             each, whatever its bytes, at the store that answers. All ranks of one host keep its store busy together.
+//             process that pulls puts a tensor together from its slices. So a box that is less than the source's part
+//             of its tensor costs that part once more, one that is less than the target's part costs itself once more
+//             there.
+//   requests  Each box is asked for by itself, and each tensor of a rank is written by itself: Costs::messages.box_s
+//             for each, whatever its bytes, at the store that answers. All ranks of one host keep its store busy
+//             together.
 struct StoreWork {
   std::vector<double> copies_s, requests_s;
 };

@@ -48,8 +48,9 @@ struct Host {
   double copy_bytes_per_s = 0;  // emulated devices: all bytes that arrive at the host or are copied on its devices
   std::string kind;             // name in the catalogue; "" = none
   double price_per_hour = 0;    // US dollars; 0 = unknown
-  // GPU links that join several hosts (a rack of GB200 NVL72: 18 hosts of four GPUs). Hosts with the same number are one
-  // NVLink domain; -1 = the links end in the host. Hosts of a domain follow one another; each still fails by itself.
+  // GPU links that join several hosts (a rack of GB200 NVL72: 18 hosts of four GPUs). Hosts with the same number are
+  // one NVLink domain; -1 = the links end in the host. Hosts of a domain follow one another; each still fails by
+  // itself.
   int nvlink_hosts = 1;  // as many a domain, the last of a group may have fewer
   int nvlink_domain = -1;
 };
@@ -89,7 +90,8 @@ struct Cluster {
   int group_of(HostId host) const;  // pod, dragonfly group or rail unit; 0 where the fabric has none
   // Equal for hosts whose GPUs reach each other by their links: one NVLink domain, or one host.
   int64_t domain_of(HostId host) const;
-  // Hosts of a leaf or router, a rack and a group, as far as there are such: ascending. Scenarios have each divide the next.
+  // Hosts of a leaf or router, a rack and a group, as far as there are such: ascending. Scenarios have each divide the
+  // next.
   std::vector<int> block_sizes() const;
   int rack_count() const;                               // 0: the cluster names no racks, and rack_of() is 0 for all
   std::vector<HostId> hosts_of_rack(int rack) const;    // none if there is no such rack
@@ -100,8 +102,8 @@ struct Cluster {
 // The devices grouped by host. Hosts come in the order of their first device in the list; CHECK: the devices exist.
 std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std::vector<DeviceId>& devices,
                                                                       const Cluster& cluster);
-// The hosts of these devices in the same order. Those of one NVLink domain are one host, with the GPUs and NICs of all of
-// them. For cost models.
+// The hosts of these devices in the same order. Those of one NVLink domain are one host, with the GPUs and NICs of all
+// of them. For cost models.
 std::vector<Host> joined_hosts(const std::vector<DeviceId>& devices, const Cluster& cluster);
 
 // Switches between the NICs and the top of a fabric. Traffic climbs to the first tier with a switch that both ends have
@@ -111,9 +113,11 @@ std::vector<Host> joined_hosts(const std::vector<DeviceId>& devices, const Clust
 //   kLeafSpine  leaf
 //   kRail       rail: one for each NIC of the hosts that share rail switches
 //   kFatTree    leaf, pod                                         (Leiserson 1985; Al-Fares et al., SIGCOMM'08)
-//   kDragonfly  router, group; groups are joined by global links  (Kim et al., ISCA'08; dragonfly+: Shpiner et al. 2017)
+//   kDragonfly  router, group; groups are joined by global links  (Kim et al., ISCA'08; dragonfly+: Shpiner et al.
+//               2017)
 // Of a dragonfly's global links a group has the sum of its NICs / group_oversubscription, whatever group they go to:
-// adaptive routing takes detours where the direct ones are full. What detours take from groups on their way is not counted.
+// adaptive routing takes detours where the direct ones are full. What detours take from groups on their way is not
+// counted.
 struct Tier {
   std::string name;  // its switches are leaf0, leaf1 …
   int hosts = 0;     // below one switch, in order; 0 = all
@@ -148,9 +152,9 @@ std::vector<NamedLink> links_of(const Cluster& cluster);
 Cluster reached(Cluster cluster);
 
 // The switches that a scenario may fail, with the links that end at each; only links of links_of() count. Those of the
-// tiers, from the NICs up: their uplinks, and the NICs or uplinks below. The top has the uplinks of the last tier: "spine",
-// or "core" of a fat-tree; a dragonfly has none. "fabric", the one switch of a star: the backbone and all NICs. A cluster
-// of one host has none.
+// tiers, from the NICs up: their uplinks, and the NICs or uplinks below. The top has the uplinks of the last tier:
+// "spine", or "core" of a fat-tree; a dragonfly has none. "fabric", the one switch of a star: the backbone and all
+// NICs. A cluster of one host has none.
 struct NamedSwitch {
   std::string name;
   std::vector<std::string> links;

@@ -52,18 +52,18 @@ struct LayoutFields {
 };
 absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutProblem* problem = nullptr);
 
-// The name with the fields in the order of the grammar and without defaults, but for etp1 if it is asked for; "tp1" if all
-// are default. With '-' as separator `order=` comes after `stages=`.
+// The name with the fields in the order of the grammar and without defaults, but for etp1 if it is asked for; "tp1" if
+// all are default. With '-' as separator `order=` comes after `stages=`.
 std::string canonical(const ParallelConfig& config, char separator = ',', bool with_etp = false);
 
-// The most virtual stages that so many layers can be cut into. In an interleaved pipeline the head may have a stage of its
-// own, and the embedding another one (Megatron-Core: --account-for-loss-in-pipeline-split,
+// The most virtual stages that so many layers can be cut into. In an interleaved pipeline the head may have a stage of
+// its own, and the embedding another one (Megatron-Core: --account-for-loss-in-pipeline-split,
 // --account-for-embedding-in-pipeline-split).
 int most_virtual_stages(const ParallelConfig& config, int layers);
 
 // Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced. Where n stages divide
-// layers + 2 but not layers, the embedding and the head count as a layer each, as in Llama 3 405B (126 layers, 16 stages:
-// 7, 8, …, 8, 7; arXiv 2407.21783, 3.3.2). Else the first (layers mod n) stages get one more.
+// layers + 2 but not layers, the embedding and the head count as a layer each, as in Llama 3 405B (126 layers, 16
+// stages: 7, 8, …, 8, 7; arXiv 2407.21783, 3.3.2). Else the first (layers mod n) stages get one more.
 // CHECK: config.stages is empty or sums to `layers`.
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers);
 

@@ -39,10 +39,10 @@ struct MegatronOptions {
 Mesh dense_mesh(const ParallelConfig& config);
 Mesh expert_mesh(const ParallelConfig& config);
 
-// Who shares what ZeRO cuts, of a dense parameter or an expert's: the number of shards, and the axes as a cut names them.
-// Ranks that differ in cp have the same parameters and add up their gradients, so they share the state as those that
-// differ in dp do (Megatron-Core's data-parallel group "with context parallel"; dp_cp and expt_dp of its process groups).
-// Collections, memory and step times use this rule.
+// Who shares what ZeRO cuts, of a dense parameter or an expert's: the number of shards, and the axes as a cut names
+// them. Ranks that differ in cp have the same parameters and add up their gradients, so they share the state as those
+// that differ in dp do (Megatron-Core's data-parallel group "with context parallel"; dp_cp and expt_dp of its process
+// groups). Collections, memory and step times use this rule.
 int zero_shards(const ParallelConfig& config, bool expert);
 std::string zero_axes(const ParallelConfig& config, bool expert);
 

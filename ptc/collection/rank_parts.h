@@ -15,7 +15,8 @@ struct RankPart {
 };
 
 // One entry for each combination of coordinates that the cuts tell apart, in order of its first rank; ranks that φ
-// excludes are in none. Parts may be empty, and two of them may be equal (SplitRule::kGrouped). The collection is valid.
+// excludes are in none. Parts may be empty, and two of them may be equal (SplitRule::kGrouped). The collection is
+// valid.
 std::vector<RankPart> rank_parts(const Collection& collection, TensorId tensor);
 
 // Tensors with the same shape, mesh, cuts and pins: rank_parts() of one of them serves all. Types and kinds may differ.

@@ -1,7 +1,7 @@
 #pragma once
-// What happens when, in scenario time: training ends, the stages of changes under way, background copies, losses that are
-// not known yet, timers. Both runtimes go by one agenda, so their scenario time is the same: the simulator turns each
-// happening into an event at once, the executor when the real work behind it is done.
+// What happens when, in scenario time: training ends, the stages of changes under way, background copies, losses that
+// are not known yet, timers. Both runtimes go by one agenda, so their scenario time is the same: the simulator turns
+// each happening into an event at once, the executor when the real work behind it is done.
 //
 //   Command ──► Agenda ◄──► NetworkBackend (flows that share links)
 //                  │
@@ -79,8 +79,8 @@ class Agenda {
   void degrade(const scenario::Degrade& degrade);
 
   // ---- time ----
-  // Lets time pass until something happens, or until `until_s`, which may be infinite: nothing then means that nothing can
-  // happen any more.
+  // Lets time pass until something happens, or until `until_s`, which may be infinite: nothing then means that nothing
+  // can happen any more.
   std::optional<Happening> next(double until_s);
   // Whether it still counts: its job has not been told otherwise meanwhile.
   bool counts(const TrainEnd& end) { return jobs_[end.job].train_generation == end.generation; }

@@ -151,9 +151,10 @@ double ChangePlanner::reading_seconds(const Job& job, const Source& source) cons
   return static_cast<double>(bytes) / rate * job.spec->state_ratio;
 }
 
-// The change that the runtimes would play (ptc/change), and the steps that a rollback has run again. A narrower model moves
-// fewer bytes, but the choice is the real one's. `whole` is the first source that has all the state, once that is known: it
-// does not depend on the candidate. Skips candidates whose fixed costs alone exceed the horizon; they are never planned.
+// The change that the runtimes would play (ptc/change), and the steps that a rollback has run again. A narrower model
+// moves fewer bytes, but the choice is the real one's. `whole` is the first source that has all the state, once that is
+// known: it does not depend on the candidate. Skips candidates whose fixed costs alone exceed the horizon; they are
+// never planned.
 std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const std::vector<DeviceId>& usable,
                                                          const std::vector<Staged>& staged,
                                                          const parallel::Candidate& candidate, size_t& whole) const {

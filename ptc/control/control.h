@@ -1,12 +1,13 @@
 #pragma once
-// The control loop as a pure function of events: step(Event) → [Command]. No clock, no threads, no callbacks: everything
-// it decides follows from the scenario, the strategy and the events so far. The same events give the same commands, the
-// same plans and the same report, whichever runtime reports them.
+// The control loop as a pure function of events: step(Event) → [Command]. No clock, no threads, no callbacks:
+// everything it decides follows from the scenario, the strategy and the events so far. The same events give the same
+// commands, the same plans and the same report, whichever runtime reports them.
 //
 //   job: waiting ──► training ──► stopping ──► reconfiguring ──► training …     complete, failed, refused
 //
-// A scenario's policy is asked inside step(): a deterministic function of what it is shown. What a program answers is no
-// function of ours, so its answers are events of the log (PolicyDecided), and come from there when the log is replayed.
+// A scenario's policy is asked inside step(): a deterministic function of what it is shown. What a program answers is
+// no function of ours, so its answers are events of the log (PolicyDecided), and come from there when the log is
+// replayed.
 //
 // One thread.
 
@@ -37,12 +38,14 @@ struct JobStatus {
 };
 
 struct ControlOptions {
-  // Every plan goes through the interpreter (ptc/plan/interpreter.h) before it is used; one that it refuses is a bug (CHECK).
+  // Every plan goes through the interpreter (ptc/plan/interpreter.h) before it is used; one that it refuses is a bug
+  // (CHECK).
   bool check_plans = false;
-  // The runtime answers Read with SamplesRead. Then the run ends only when all samples that were to be read have been, and
-  // a job whose samples do not add up fails.
+  // The runtime answers Read with SamplesRead. Then the run ends only when all samples that were to be read have been,
+  // and a job whose samples do not add up fails.
   bool reads_samples = false;
-  // Asked in place of the scenario's own policy: a program's, or what a log says that it answered. Outlives the control loop.
+  // Asked in place of the scenario's own policy: a program's, or what a log says that it answered. Outlives the control
+  // loop.
   sched::Policy* policy = nullptr;
 };
 

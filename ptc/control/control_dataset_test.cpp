@@ -1,4 +1,5 @@
-// What the control loop does about a job's dataset: when it asks for samples to be read, and what it makes of the accounts.
+// What the control loop does about a job's dataset: when it asks for samples to be read, and what it makes of the
+// accounts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::job_text;
 
-// The card of host 1 fails at 10.5 s and is back at 60 s. Timers: 0 the end, 1 and 2 the events, 3 the notice after 5 s.
+// The card of host 1 fails at 10.5 s and is back at 60 s. Timers: 0 the end, 1 and 2 the events, 3 the notice after 5
+// s.
 std::string scenario(const std::string& job, const std::string& leave,
                      const std::string& what = "links: \"h1.nic0.up\"") {
   return "until: \"1000s\" costs { detect: \"5s\" }\n" + job_text("a", job) + "events { at: \"10.5s\" fail { " + what +

@@ -26,8 +26,8 @@ const std::vector<std::string>& event_columns() {
       "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "assumed",    "usable",   "cause"};
   return columns;
 }
-// Logs from before jobs had datasets, from before there were policies, and those that need none of the rest end with these
-// columns.
+// Logs from before jobs had datasets, from before there were policies, and those that need none of the rest end with
+// these columns.
 constexpr std::array<std::string_view, 3> kLastOldColumns = {"aborted_s", "bytes", "decision"};
 constexpr size_t kOptionalColumns = 3;  // the last ones: only executed runs fill them
 

@@ -1,6 +1,6 @@
 #pragma once
-// Events as lines of events.csv, and back: the journal of an executed run and the log of a report hold them. Numbers are in
-// their shortest exact form, so that an event read back equals the one written.
+// Events as lines of events.csv, and back: the journal of an executed run and the log of a report hold them. Numbers
+// are in their shortest exact form, so that an event read back equals the one written.
 
 #include <string>
 #include <string_view>

@@ -74,7 +74,8 @@ struct PolicyDecided {
   std::string decision;
 };
 
-// A copy came to nothing (its Background command failed), or cannot be read: nobody goes back to it. `tag` as SnapshotId.
+// A copy came to nothing (its Background command failed), or cannot be read: nobody goes back to it. `tag` as
+// SnapshotId.
 struct CopyLost {
   int job = 0;
   int64_t tag = 0;
@@ -105,8 +106,8 @@ struct Train {
 struct Halt {
   int job = 0;
 };  // stop now; the step under way is lost
-// These steps are done: what each data-parallel rank read in them is read now, where the runtime reads samples. Ends with
-// SamplesRead, those of one job in the order of the commands.
+// These steps are done: what each data-parallel rank read in them is read now, where the runtime reads samples. Ends
+// with SamplesRead, those of one job in the order of the commands.
 struct Read {
   int job = 0;
   int64_t from_step = 0, until_step = 0;

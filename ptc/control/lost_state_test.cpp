@@ -100,7 +100,8 @@ TEST(LostState, ARedundantCopyOnAnotherHostSavesAShardedOptimizer) {
   }
 }
 
-// Four replicas, on h0 and h1, and both hosts die. One copy asks for two hosts, which the replicas are; two ask for a third.
+// Four replicas, on h0 and h1, and both hosts die. One copy asks for two hosts, which the replicas are; two ask for a
+// third.
 TEST(LostState, CopiesBesideReplicasSurviveTheLossOfBoth) {
   for (const int copies : {1, 2}) {
     Driver driver("until: \"1000s\"\n" +

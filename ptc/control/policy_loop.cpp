@@ -161,8 +161,8 @@ bool PolicyLoop::grant(const Answer& answer) {
   return true;
 }
 
-// A policy that is woken again and again while nothing runs and nothing changes waits for what never comes: then the run
-// may end as one whose jobs are stuck.
+// A policy that is woken again and again while nothing runs and nothing changes waits for what never comes: then the
+// run may end as one whose jobs are stuck.
 void PolicyLoop::arm_wake_up(const Answer& answer, Script& script, Turn& turn) {
   constexpr int kPatience = 1000;
   const double at_s = answer.decision.wake_at_s;

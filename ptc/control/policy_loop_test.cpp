@@ -386,7 +386,7 @@ TEST(Submission, WhoComesFirstIsAskedFirst) {
   EXPECT_EQ(driver.only<Execute>().job, 1);
 }
 
-// ---- the loop by itself -----------------------------------------------------------------------------------------------
+// ---- the loop by itself ---------------------------------------------------------------------------------------------
 
 class LoopAlone : public ::testing::Test {
  protected:

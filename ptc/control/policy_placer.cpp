@@ -167,7 +167,8 @@ std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, 
   return in_order;
 }
 
-// More for a job that is on the hosts of `own`: those hosts first, then the smallest gap that is enough, else the largest.
+// More for a job that is on the hosts of `own`: those hosts first, then the smallest gap that is enough, else the
+// largest.
 std::vector<DeviceId> more(const std::vector<DeviceId>& own, const std::vector<DeviceId>& free, size_t count,
                            const cluster::Cluster& cluster) {
   const ByHost near = cluster::devices_by_host(own, cluster);

@@ -137,7 +137,8 @@ TEST_F(Placing, RefusesWhatDoesNotAddUp) {
   EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("type 1, which does not exist"));
 }
 
-// Whatever is granted and held: as many as were given, nobody twice, none that is down, and none moved that was not named.
+// Whatever is granted and held: as many as were given, nobody twice, none that is down, and none moved that was not
+// named.
 TEST_F(Placing, RandomDecisionsAreKept) {
   constexpr uint64_t kSeed = 5;
   SCOPED_TRACE(kSeed);

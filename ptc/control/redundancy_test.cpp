@@ -162,8 +162,8 @@ TEST(Redundancy, HostsThatAreDownGetNoCopies) {
   EXPECT_EQ(fewer.survives_host_losses, 1);
 }
 
-// One copy against the loss of a device lies on its own host. With two, a box on two devices gets one copy, and a box on
-// one gets two: the second is elsewhere.
+// One copy against the loss of a device lies on its own host. With two, a box on two devices gets one copy, and a box
+// on one gets two: the second is elsewhere.
 TEST(Redundancy, AgainstLostDevicesTheFirstCopyStaysOnTheHost) {
   const auto alone = state_of("tp1", {0});
   EXPECT_EQ(by_host(plan_of(alone, {.copies = 1, .other_host = false}).flows),

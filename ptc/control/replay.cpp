@@ -30,8 +30,8 @@ absl::StatusOr<std::string> strategy_of(const std::string& folder) {
   return summary["strategy"].get<std::string>();
 }
 
-// The strategy that ran comes from the summary. A scenario may be refused under its name although an earlier version ran
-// it so (checkpoint-restart where no checkpoints are written), never under the default's.
+// The strategy that ran comes from the summary. A scenario may be refused under its name although an earlier version
+// ran it so (checkpoint-restart where no checkpoints are written), never under the default's.
 absl::StatusOr<scenario::Scenario> scenario_of(const std::string& folder) {
   const std::string path = folder + "/scenario.resolved.textproto";
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));

@@ -17,11 +17,11 @@ struct RunOptions {
   bool check_plans = false, reads_samples = false;  // see ControlOptions
   // For scenarios that say `compute: SIMULATED` (sim/simulated_step_time.h); null: they are refused. Outlives the run.
   const parallel::StepTimeModel* simulated = nullptr;
-  // When the policy fails, hand out the report of what was done until then, with every job that was not over as failed and the
-  // policy's error as the reason; else that error. A run that can be gone on with wants the error.
+  // When the policy fails, hand out the report of what was done until then, with every job that was not over as failed
+  // and the policy's error as the reason; else that error. A run that can be gone on with wants the error.
   bool report_when_policy_fails = false;
-  // A log of the answers of a policy that is a program: those that a run which is gone on with got already (PolicyDecided),
-  // and where each new one is written before it counts; may be empty.
+  // A log of the answers of a policy that is a program: those that a run which is gone on with got already
+  // (PolicyDecided), and where each new one is written before it counts; may be empty.
   std::vector<Event> answered;
   std::function<absl::Status(const Event&)> record_answer;
   // Called after each event; may be empty.

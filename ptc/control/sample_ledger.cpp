@@ -95,8 +95,8 @@ void SampleLedger::walk(Place& place, int64_t step) const {
   }
 }
 
-// What each rank reads: all positions of each batch, handed out in their order to rank 0, 1, …, the first ranks of a batch
-// that dp does not divide getting one more.
+// What each rank reads: all positions of each batch, handed out in their order to rank 0, 1, …, the first ranks of a
+// batch that dp does not divide getting one more.
 absl::StatusOr<std::vector<data::SampleAccount>> SampleLedger::reckon(const Awaited& steps) {
   while (places_.back().step > steps.from_step) places_.pop_back();  // a rollback went behind it
   Place place = places_.back();

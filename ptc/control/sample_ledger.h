@@ -5,10 +5,10 @@
 //   done ──► awaited ◄── account: each data-parallel rank's sum against our own reckoning, in global order
 //   roll_back ──► steps after it are no history any more: what was read for them is read again
 //
-// History is one unbroken run of steps by construction, each step's batch is reckoned here by walking from the step before
-// it, and every account of it has to fit; so the proof does not rest on how ranks find their samples (ptc/data/share.h).
-// Of each sample the order's inverse has to lead back to its position, so no two positions have one sample. Samples whose ids
-// no reader told are not proved, and then nothing is said of "exactly once". What is proved
+// History is one unbroken run of steps by construction, each step's batch is reckoned here by walking from the step
+// before it, and every account of it has to fit; so the proof does not rest on how ranks find their samples
+// (ptc/data/share.h). Of each sample the order's inverse has to lead back to its position, so no two positions have one
+// sample. Samples whose ids no reader told are not proved, and then nothing is said of "exactly once". What is proved
 // are the ids; that an id stands for the right bytes is up to the checksums of the index (ptc/data/index.h) and of the
 // records.
 // Without `reads` nobody reads: steps are only counted, in closed form.

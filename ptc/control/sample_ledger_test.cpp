@@ -190,7 +190,7 @@ TEST(SampleLedger, LastsAsLongAsAScenarioMay) {
   EXPECT_GT(ledger.record(int64_t{1} << 53).pass, 0);
 }
 
-// ---- what must be found -------------------------------------------------------------------------------------------------
+// ---- what must be found ---------------------------------------------------------------------------------------------
 
 class Caught : public ::testing::Test {
  protected:

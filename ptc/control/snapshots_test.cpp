@@ -114,7 +114,8 @@ TEST_F(SnapshotsTest, ALossOfAnotherHostGivesUpWhatItWasToKeep) {
   EXPECT_THAT(job.copies.in_flight, IsEmpty());
 }
 
-// h2's devices die one by one: one before the copy is made, while it is made, or after; the host's memory goes with the last.
+// h2's devices die one by one: one before the copy is made, while it is made, or after; the host's memory goes with the
+// last.
 TEST_F(SnapshotsTest, AHostThatDiesInPartsKeepsNothing) {
   const auto on_h2 = [](const Holding& holding) {
     const auto copies = list_of(holding.copies);

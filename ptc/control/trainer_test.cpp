@@ -222,7 +222,7 @@ TEST(TrainingOfJobs, UtilisationIsOfThePeakOfThePrecision) {
               1e-9);
 }
 
-// ---- the trainer by itself ----------------------------------------------------------------------------------------------
+// ---- the trainer by itself ------------------------------------------------------------------------------------------
 
 struct Trains : testing::Parts {
   explicit Trains(const std::string& more, bool reads_samples = false)

@@ -55,8 +55,8 @@ constexpr std::array kGptRows = {
     GptRow{"gpt3-6.7b", "gpt", 32, 4096, 32, kGptVocab, 2048, 67 * kTenth, kTenth, kGpt3Paper},
     GptRow{"gpt3-13b", "gpt", 40, 5120, 40, kGptVocab, 2048, 13 * kBillion, kBillion, kGpt3Paper},
     GptRow{"gpt3-175b", "gpt", 96, 12288, 96, kGptVocab, 2048, 175 * kBillion, kBillion, kGpt3Paper},
-    // Tenplex calls the 1.3b also "xl"; its hidden size of 2064 is not a misprint. Its sizes are labels: 2.7b is GPT-3's
-    // shape with half the positions, which makes 2.65 B just less than the label.
+    // Tenplex calls the 1.3b also "xl"; its hidden size of 2064 is not a misprint. Its sizes are labels: 2.7b is
+    // GPT-3's shape with half the positions, which makes 2.65 B just less than the label.
     GptRow{"tenplex-gpt-large", "gpt", 24, 1536, 16, kGptVocab, 1024, 0, 1, kTenplexPaper},
     GptRow{"tenplex-gpt-1.3b", "gpt", 24, 2064, 24, kGptVocab, 1024, 13 * kTenth, kTenth, kTenplexPaper},
     GptRow{"tenplex-gpt-2.7b", "gpt", 32, 2560, 32, kGptVocab, 1024, 0, 1, kTenplexPaper},

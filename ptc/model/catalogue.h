@@ -17,9 +17,10 @@ std::vector<std::string> catalogue_names();
 // Builds a catalogue model. InvalidArgument: unknown name; the message has the nearest name, or all names.
 absl::StatusOr<Model> find_model(std::string_view name);
 
-// A ResNet from the text of a Hugging Face config.json (ResNetForImageClassification), at most 4 MiB. Other architectures
-// are families: checkpoint::model_of_config. `name` becomes Model::name. InvalidArgument: text that is not JSON (with line
-// and column), or all problems of the values at once, one a line with its JSON pointer ("/hidden_sizes/1: …").
+// A ResNet from the text of a Hugging Face config.json (ResNetForImageClassification), at most 4 MiB. Other
+// architectures are families: checkpoint::model_of_config. `name` becomes Model::name. InvalidArgument: text that is
+// not JSON (with line and column), or all problems of the values at once, one a line with its JSON pointer
+// ("/hidden_sizes/1: …").
 absl::StatusOr<Model> resnet_of_config(std::string_view json_text, std::string_view name);
 
 }  // namespace scalai::model

@@ -1,7 +1,7 @@
 #pragma once
 // How far published runs were from the model's step times, by what is alike: the answer to "how much may I trust this
-// number". The intervals are those of the steps that no constant was chosen with (results/perfmodel, `scalai accuracy`);
-// a test computes them anew from the tables. Pure functions; any thread may call them.
+// number". The intervals are those of the steps that no constant was chosen with (results/perfmodel, `scalai
+// accuracy`); a test computes them anew from the tables. Pure functions; any thread may call them.
 
 #include <string>
 #include <string_view>

@@ -7,8 +7,8 @@
 //                tree   base + 2((n/hosts−1)·L_link + log2(hosts)·L_net), 0.92 of the ring's bandwidth; several hosts
 //                NVLS   the switch reduces: all bytes cross the link once in each direction; one host, n > 2
 //   reduce-scatter, all-gather   ring of n−1 steps, (n−1)/n of the bytes, i = hosts−1
-//   broadcast    ring   base + n·L of the slowest link (Simple: the tree's), as each rank waits for whole chunks; each rank
-//                moves all bytes
+//   broadcast    ring   base + n·L of the slowest link (Simple: the tree's), as each rank waits for whole chunks; each
+//                rank moves all bytes
 //   dispatch     tokens to k of E experts on n ranks of H hosts, once to each: of n (or H) that are hit at random
 //                n(1 − (1 − 1/n)^k) are; the rank's and the host's own share stays
 //   all-to-all   direct: (n−1)/n of the bytes that a rank sends; the part for other hosts uses the network; the slower
@@ -36,8 +36,8 @@ struct Links {
 // Rates and efficiencies (16-bit row of the GPU kind) of the first stage's GPU.
 Links links_of(const Hardware& hardware);
 
-// One collective. `bytes`: for all-reduce and broadcast the buffer; for reduce-scatter and all-gather the whole buffer of all ranks;
-// for all-to-all the data that one rank sends, its own share included. All zero for one rank or 0 bytes.
+// One collective. `bytes`: for all-reduce and broadcast the buffer; for reduce-scatter and all-gather the whole buffer
+// of all ranks; for all-to-all the data that one rank sends, its own share included. All zero for one rank or 0 bytes.
 Communication collective(const Links& links, Collective kind, const Group& group, double bytes);
 
 // Tokens of one rank, `bytes` of them in all, each to `choices` experts of the group. All zero for one rank.

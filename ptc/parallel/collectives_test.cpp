@@ -14,7 +14,8 @@ constexpr double kLaunch = 6e-6;
 constexpr Links kLinks = {
     .link_bytes_per_s = 100e9, .network_bytes_per_s = 10e9, .link_efficiency = 0.8, .network_efficiency = 0.8};
 
-// Measured: 1 GB/s a GPU instead of 0.8 · 10, so that a ring that leaves a host with four ranks has 4. Messages are free.
+// Measured: 1 GB/s a GPU instead of 0.8 · 10, so that a ring that leaves a host with four ranks has 4. Messages are
+// free.
 TEST(Collectives, RingsOverHostsReachWhatWasMeasured) {
   Links links = kLinks;
   links.ring_bytes_per_s = 1e9;
@@ -26,8 +27,9 @@ TEST(Collectives, RingsOverHostsReachWhatWasMeasured) {
   EXPECT_EQ(message(links, true, 1e9).seconds, message(kLinks, true, 1e9).seconds);
 }
 
-// Eight choices of 16 ranks on two hosts: 16·(1 − (15/16)^8) = 6.453 ranks are hit, of which 7/8 are counted as others in
-// the host, and 2·(1 − (1/2)^8) = 1.992 hosts, half of them other ones. NCCL sends eight copies, half of them to the other.
+// Eight choices of 16 ranks on two hosts: 16·(1 − (15/16)^8) = 6.453 ranks are hit, of which 7/8 are counted as others
+// in the host, and 2·(1 − (1/2)^8) = 1.992 hosts, half of them other ones. NCCL sends eight copies, half of them to the
+// other.
 TEST(Collectives, TokensGoOnceToEachHostAndRank) {
   const Group group{.ranks = 16, .per_host = 8};
   const double tokens = 1e9;
@@ -64,8 +66,8 @@ TEST(Collectives, LargeRingsMoveWhatTheFormulaSays) {
   }
 }
 
-// Each rank waits for whole chunks: in a host 6 + 8.4 + 8 · 4 µs with Simple, over hosts 6 + 14 + 64 · 4 µs with LL128, whose
-// 0.92 of the bandwidth costs less than Simple's 14 µs a rank.
+// Each rank waits for whole chunks: in a host 6 + 8.4 + 8 · 4 µs with Simple, over hosts 6 + 14 + 64 · 4 µs with LL128,
+// whose 0.92 of the bandwidth costs less than Simple's 14 µs a rank.
 TEST(Collectives, BroadcastsWaitForAChunkAtEachRank) {
   const Communication inside = collective(kLinks, Collective::kBroadcast, {.ranks = 8, .per_host = 8}, 8e9);
   EXPECT_NEAR(inside.latency_s, kLaunch + 8.4e-6 + 8 * 4e-6, 1e-12);

@@ -23,8 +23,8 @@ double core_flops(const ModelShape& m, int sequence) {
   return 4.0 * static_cast<double>(m.heads * m.head_dim) * sequence;
 }
 
-// Of one layer and token, what its parts compute again. Equation 9 of Korthikanti et al. counts the attention core three
-// times more, one more forward each for the forward and the two parts of the backward pass.
+// Of one layer and token, what its parts compute again. Equation 9 of Korthikanti et al. counts the attention core
+// three times more, one more forward each for the forward and the two parts of the backward pass.
 double modules_again(const ModelShape& m, const Training& training) {
   const Recompute& recompute = training.recompute;
   const bool block = recompute.has(m.experts > 0 ? Recompute::kExperts : Recompute::kFeedForward);

@@ -21,7 +21,8 @@ struct Group {
   // that host's NICs.
   int per_host = 1;
   int over_hosts = 0;  // the most hosts of any one group; 0 = as few as per_host allows
-  // Share of the NIC rates left when all groups of the axis communicate at once: oversubscription or a backbone; 0 < share <= 1.
+  // Share of the NIC rates left when all groups of the axis communicate at once: oversubscription or a backbone; 0 <
+  // share <= 1.
   double fabric_share = 1;
   int hosts() const { return over_hosts > 0 ? over_hosts : (ranks + per_host - 1) / per_host; }
 };
@@ -30,7 +31,8 @@ struct Group {
 struct StageGpu {
   cluster::GpuKind gpu;
   double speed = 1;  // share of nominal; below 1 for degraded devices
-  // Share of the median GPU's products that the slowest of all GPUs of the job reaches (slowest_share): ranks wait for it.
+  // Share of the median GPU's products that the slowest of all GPUs of the job reaches (slowest_share): ranks wait for
+  // it.
   double slowest = 1;
   // What the slowest memory of the stage reaches, where that is another GPU's: efficiency and speed counted. 0 = this
   // GPU's is the slowest.
@@ -96,8 +98,8 @@ double peak_flops(const Hardware& hardware, const collection::ParallelConfig& co
 // Share of the median GPU's clock that the slowest of n GPUs of one kind is expected to have under load:
 // 1 / (1 + kClockSpread · z), z the mean of the largest of n standard normal values (Cramér 1946, 28.6.16). 1 for one.
 double slowest_share(int gpus);
-// Standard deviation of the speed of equal GPUs under load. Whiskers of Sinha et al. (SC'22) are 8 % of the median apart
-// on average over their clusters; of a normal distribution they are 5.4 standard deviations apart.
+// Standard deviation of the speed of equal GPUs under load. Whiskers of Sinha et al. (SC'22) are 8 % of the median
+// apart on average over their clusters; of a normal distribution they are 5.4 standard deviations apart.
 inline constexpr double kClockSpread = 0.08 / 5.4;
 
 // Ranks in the layout's order on hosts of one kind, one host after the other. CHECK: host.gpus >= 1.

@@ -27,28 +27,29 @@ struct Tile {
   double share;  // of the rate of large tiles: smaller ones load more for each product
 };
 constexpr std::array<Tile, 4> kTiles = {{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}}};
-// What the start and the store of a tile take, in steps of k; on GPUs with FP8 as 538 products measured on an H200 have it
-// (own_products_h200): with 64, those with k up to 1,024 would come out a seventh too fast beside the others.
+// What the start and the store of a tile take, in steps of k; on GPUs with FP8 as 538 products measured on an H200 have
+// it (own_products_h200): with 64, those with k up to 1,024 would come out a seventh too fast beside the others.
 constexpr double kTileOverhead = 64, kTileOverheadOfFp8Kinds = 200;
 
-// Exponentials of fused attention as elements of a head: from the rates of heads with 64 and 128 elements forward on H100
-// (Shah et al. 2024, FlashAttention-3, Figure 5, 4 to 16 thousand tokens): 322 and 369 teraFLOP/s of the second
+// Exponentials of fused attention as elements of a head: from the rates of heads with 64 and 128 elements forward on
+// H100 (Shah et al. 2024, FlashAttention-3, Figure 5, 4 to 16 thousand tokens): 322 and 369 teraFLOP/s of the second
 // generation, 411 and 601 of cuDNN.
 constexpr double kWholeHead = 128, kTunedSoftmax = 110;
 
 // The shares of GpuRates, where large products reach more of the peak because the start of their tiles counts for more.
 constexpr double kFp8KindsFlashForward = 0.8, kFp8KindsFlashBackward = 0.683;
 
-// With the libraries of Kernels::kTuned: 16-bit products as a share of those without, chosen with the rows to fit of H100 in
-// view (results/perfmodel), and the shares of them that cuDNN's attention reaches in its blocks: 712 and 620 teraFLOP/s on an
-// H200 (own_attention_h200).
+// With the libraries of Kernels::kTuned: 16-bit products as a share of those without, chosen with the rows to fit of
+// H100 in view (results/perfmodel), and the shares of them that cuDNN's attention reaches in its blocks: 712 and 620
+// teraFLOP/s on an H200 (own_attention_h200).
 constexpr double kTunedFlashForward = 1.055, kTunedFlashBackward = 0.92, kTunedMatrix = 1.16;
 
 // Flash attention of the first generation: the forward pass reaches 30 to 50 % of A100's peak, the backward pass 25 to
 // 35 % (Dao 2023, FlashAttention-2, introduction); the middle of both.
 constexpr double kEarlyFlashForward = 0.4, kEarlyFlashBackward = 0.3;
-// Kernels written for A100 reach a smaller share of a GPU that has instructions of its own for large products: the second
-// generation 50 to 73 % of A100's peak (Dao 2023, abstract) and 35 % of H100's (Shah et al. 2024, FlashAttention-3).
+// Kernels written for A100 reach a smaller share of a GPU that has instructions of its own for large products: the
+// second generation 50 to 73 % of A100's peak (Dao 2023, abstract) and 35 % of H100's (Shah et al. 2024,
+// FlashAttention-3).
 constexpr double kEarlyOnLater = 0.35 / 0.615;
 
 // Shares of attention_flops, which is `matrix` of the peak.
@@ -63,8 +64,8 @@ void set_early_flash(const cluster::GpuKind& gpu, GpuRates& rates) {
 constexpr double kAttentionTile = 128;
 constexpr double kForwardOverhead = 2, kBackwardOverhead = 3;
 
-// Blocks that the multiprocessor with the most does one after the other: each takes the next tile when it is free. Where
-// there are many heads their first ones only fill all multiprocessors alike.
+// Blocks that the multiprocessor with the most does one after the other: each takes the next tile when it is free.
+// Where there are many heads their first ones only fill all multiprocessors alike.
 double blocks_in_a_row(const FusedAttention& attention, bool backward, int multiprocessors) {
   const double along = backward ? attention.keys : attention.queries,
                across = backward ? attention.queries : attention.keys;

@@ -8,10 +8,10 @@
 //     and the store of a tile cost as much as o steps of k. The best of a few tile shapes counts; small tiles have a
 //     slower inner loop.
 //   memory-bound      bytes / (bandwidth · efficiency)
-//   fused attention   tiles of 128 queries of a head (backward of 128 keys), each with the blocks of 128 × 128 scores that
-//                     the mask leaves it, and 2 (backward 3) more for its start and end. Multiprocessors take them in
-//                     order, whoever is free first, so that few or short heads leave some idle. cuDNN's kernels on an
-//                     H200 follow within 2 % (results/gpu)
+//   fused attention   tiles of 128 queries of a head (backward of 128 keys), each with the blocks of 128 × 128 scores
+//                     that the mask leaves it, and 2 (backward 3) more for its start and end. Multiprocessors take them
+//                     in order, whoever is free first, so that few or short heads leave some idle. cuDNN's kernels on
+//                     an H200 follow within 2 % (results/gpu)
 // Each kernel adds a gap before the next one and takes at least the time of a launch.
 
 #include "ptc/parallel/hardware.h"

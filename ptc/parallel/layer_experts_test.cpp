@@ -47,8 +47,8 @@ TEST(LayerExperts, BiasesOfExpertsAreAddedInThirtyTwoBits) {
   EXPECT_NEAR(layer(biased, {}, graphs).forward.memory_s, layer(none, {}, graphs).forward.memory_s, 1e-12);
 }
 
-// All-to-all: 2 · 2 bytes of each element that came, before the experts and behind them, forward and back; not where one
-// expert is here alone, nor by dispatchers that need no sorting. Messages are no memory time.
+// All-to-all: 2 · 2 bytes of each element that came, before the experts and behind them, forward and back; not where
+// one expert is here alone, nor by dispatchers that need no sorting. Messages are no memory time.
 TEST(LayerExperts, WhatComesIsSortedByLocalExpert) {
   const collection::ParallelConfig two{.dp = 2, .ep = 2}, four{.dp = 4, .ep = 4};
   const Training training = test_training(4);
@@ -68,8 +68,8 @@ TEST(LayerExperts, WhatComesIsSortedByLocalExpert) {
   EXPECT_NEAR(extra({.dp = 2}), 0, 1e-12);
 }
 
-// GPT-OSS: each half read and written, both read and written together: 8 · 2 bytes of each element of a half; back 3 a half
-// and 4. The rest is its biases'.
+// GPT-OSS: each half read and written, both read and written together: 8 · 2 bytes of each element of a half; back 3 a
+// half and 4. The rest is its biases'.
 TEST(LayerExperts, GatesAreClampedBesideBiases) {
   ModelShape gated = mixture();
   gated.gated = true;
@@ -138,8 +138,8 @@ TEST(LayerExperts, TokensInFp8AreCopiedToTheirPlaces) {
   EXPECT_NEAR(eight - placed, 8 * elements / rates_of(hardware.stage(0), Math::kFP8).bytes_per_s, 1e-9);
 }
 
-// Read in 2 bytes, written twice in one: of attention the operand of its second product, of experts those of both, as no norm
-// writes the first.
+// Read in 2 bytes, written twice in one: of attention the operand of its second product, of experts those of both, as
+// no norm writes the first.
 TEST(LayerExperts, BothOperandsOfTheirProductsAreCast) {
   Training training = test_training(4);
   training.cuda_graphs = true;  // nothing is copied to its place

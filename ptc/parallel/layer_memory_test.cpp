@@ -48,8 +48,8 @@ Training small_training(std::string_view recompute) {
 
 double term(const Workload& workload, std::string_view name) { return memory_of(workload).stages.front().bytes(name); }
 
-// Bytes a token of a layer with 8 hidden elements: norm inputs 4h, inputs of matrices 4h, masks 2h, attention 8h, the block
-// around its non-linearity 4 · 4h.
+// Bytes a token of a layer with 8 hidden elements: norm inputs 4h, inputs of matrices 4h, masks 2h, attention 8h, the
+// block around its non-linearity 4 · 4h.
 TEST(Recomputation, PartsThatAreComputedAgainAreNotKept) {
   const ModelShape model = small_gpt();
   const double sbh = 32 * 8;

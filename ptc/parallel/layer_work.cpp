@@ -13,8 +13,8 @@ using namespace internal;
 // A collective's kernels take some of the multiprocessors and of the memory bandwidth from the product beside it.
 constexpr double kOverlapCost = 0.15;
 // Small kernels of routing, permutation and the counts of tokens for a layer and micro-batch, forward and backward. A
-// profile of Qwen3-30B on 16 H100 has 463,348 kernels in a step of 64 micro-batches and 48 layers (Megatron-Bridge): 151
-// a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
+// profile of Qwen3-30B on 16 H100 has 463,348 kernels in a step of 64 micro-batches and 48 layers (Megatron-Bridge):
+// 151 a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
 constexpr double kRoutingForward = 30, kRoutingBackward = 43;
 
 // Kernels that make one operand FP8: its largest value, the scale, the cast (Transformer Engine, current scaling); with
@@ -135,7 +135,8 @@ void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
   add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
 }
 
-// Megatron-Core's order (TransformerLayerSchedulePlan::run) for this layer forward beside another micro-batch's backward:
+// Megatron-Core's order (TransformerLayerSchedulePlan::run) for this layer forward beside another micro-batch's
+// backward:
 //   network     gradients back from   |  tokens there,            |  results back
 //               the router's ranks    |  then their gradients     |
 //   GPU         attention             |  experts backward,        |  attention
@@ -174,8 +175,8 @@ void sort_by_expert(const Context& c, const Experts& experts, KernelTime& time) 
     time.memory(2 * c.e * experts.rows * experts.local * c.h);
 }
 
-// Experts with biases are GPT-OSS's, whose gate and linear half are clamped, each by a kernel of its own, and put together
-// again before the non-linearity (fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+// Experts with biases are GPT-OSS's, whose gate and linear half are clamped, each by a kernel of its own, and put
+// together again before the non-linearity (fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
 bool clamps(const Context& c) { return c.model().biases && c.model().gated && !c.training().cuda_graphs; }
 void clamp_forward(const Context& c, double elements, KernelTime& time) {
   if (!clamps(c)) return;
@@ -189,15 +190,15 @@ void clamp_backward(const Context& c, double elements, KernelTime& time) {
   time.memory(4 * c.e * elements);
 }
 
-// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the token
-// (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
+// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the
+// token (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
 void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
   if (!c.model().biases || c.training().cuda_graphs) return;
   const double elements = experts.rows * experts.local * c.h;
   time.memory_of_each((4 + (c.e + 4 + 4) + (4 + 4) + (4 + c.e)) * elements, 2 * experts.local + 2);
 }
-// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each multiplied,
-// written and summed. Before the first product, sums of its larger bias.
+// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each
+// multiplied, written and summed. Before the first product, sums of its larger bias.
 void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
   if (!c.model().biases || c.training().cuda_graphs) return;
   const double rows = experts.rows * experts.local;
@@ -334,8 +335,8 @@ void modules_again(const Context& c, ChunkWork& work) {
 }
 
 // Recompute::Kind::kOperations. Products in their order are queries, keys, values, projection and those of the
-// feed-forward block, a matrix each; the second, fourth … are computed again. Products of experts go by another name than
-// those that count, so all of them are.
+// feed-forward block, a matrix each; the second, fourth … are computed again. Products of experts go by another name
+// than those that count, so all of them are.
 void operations_again(const Context& c, ChunkWork& work) {
   const Block attention = attention_block(c);
   const Core core(c);

@@ -11,9 +11,9 @@
 //   tensor      all-reduce after attention and feed-forward, and of both input gradients. With sequence parallelism:
 //               all-gather and reduce-scatter around each region; the inputs are gathered again for weight gradients
 //   context     keys and values pass around a ring of cp ranks beside attention; backward, their gradients as well
-//   experts     router, permutation of tokens, all-to-all to the experts over ep and back, sorted by local expert there,
-//               gathered over etp; biases of the second product, and with them clamps before the non-linearity, by kernels of
-//               their own; FP8: tokens copied to where products can start
+//   experts     router, permutation of tokens, all-to-all to the experts over ep and back, sorted by local expert
+//               there, gathered over etp; biases of the second product, and with them clamps before the non-linearity,
+//               by kernels of their own; FP8: tokens copied to where products can start
 // FP8: memory-bound kernels cast and transpose the operands (Transformer Engine); attention stays in 16 bits.
 
 #include "ptc/parallel/collectives.h"

@@ -21,30 +21,35 @@
 //              times, for s·b/(c·t) tokens; a shared expert as an MLP of its own
 // Recomputed modules (recompute.h) keep nothing: norms the 2Ah behind them, the experts' non-linearity its result, the
 // feed-forward block and the experts all of theirs. Operations keep the layer's input, queries, values, the result of
-// attention, the first matrix of the feed-forward block and with SwiGLU its result: A(2h + 2q + k + ffn); of experts both
-// trips, 2Ak·h. A layer that is computed again as a whole keeps its input, Ah, divided. With FP8 products the inputs of matrices (QKV,
-// projection, both of the MLP) are kept as they were cast, in 1 byte instead of A (Transformer Engine, and Yan et al. 2026,
-// arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers and offloaded_modules are not counted.
+// attention, the first matrix of the feed-forward block and with SwiGLU its result: A(2h + 2q + k + ffn); of experts
+// both trips, 2Ak·h. A layer that is computed again as a whole keeps its input, Ah, divided. With FP8 products the
+// inputs of matrices (QKV, projection, both of the MLP) are kept as they were cast, in 1 byte instead of A (Transformer
+// Engine, and Yan et al. 2026, arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers and offloaded_modules are not
+// counted.
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
-// gradient in the precision of activations; a fused loss (training.h) keeps 2AV/t alone. Eager kernels (training.h) keep three in fp32: the copy that the loss is
-// computed from, its log-softmax, and the gradient of that. GPipe keeps the fp32 logits of all micro-batches.
+// gradient in the precision of activations; a fused loss (training.h) keeps 2AV/t alone. Eager kernels (training.h)
+// keep three in fp32: the copy that the loss is computed from, its log-softmax, and the gradient of that. GPipe keeps
+// the fp32 logits of all micro-batches.
 //
 // Working memory: the recomputed activations of one layer. With ZeRO-3 also the whole parameters of two layers (the
 // current and the next), or of a layer and the larger end of the model, if that is more; on demand (DataOverlap::kNone)
 // those of the largest matrix.
 //
 // Buffers of communication:
-//   ZeRO-3             the whole gradients of a layer, on demand of a matrix: as computed, and as summed (FSDP2's input of the reduce-scatter)
+//   ZeRO-3             the whole gradients of a layer, on demand of a matrix: as computed, and as summed (FSDP2's input
+//                      of the reduce-scatter)
 //   sequence parallel  a micro-batch's whole input of a layer, Ah a token: Megatron-LM's buffer of gathered inputs
-//   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's ring)
+//   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's
+//                      ring)
 //   messages           an activation and its gradient, 2Ah divided, in a pipeline
 // DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Training::runs_in):
 //   buckets            500 million gradients, gathered and once more flattened for the sum (reduce_bucket_size)
-//   step               one after the other, so that the largest counts: the share's gradients as one tensor and in fp32,
-//                      2 + 4 bytes a parameter, from ZeRO-1 on its shard; without ZeRO-3 also 4 bytes an element of the
-//                      largest tensor (search for overflows), and with ZeRO in fp16 8 of its part in the share (norm)
+//   step               one after the other, so that the largest counts: the share's gradients as one tensor and in
+//                      fp32, 2 + 4 bytes a parameter, from ZeRO-1 on its shard; without ZeRO-3 also 4 bytes an element
+//                      of the largest tensor (search for overflows), and with ZeRO in fp16 8 of its part in the share
+//                      (norm)
 //   outputs            of all micro-batches in flight, in a pipeline; Megatron-LM frees them
 // Aleph Alpha's Scaling (core/optimizer/allreduce.py, core/nn):
 //   buckets            500 million gradients flattened, and in 32 bits
@@ -112,13 +117,13 @@ inline constexpr double kMemoryError = 0.081;
 // Share of the memory that is allocated and freed in a step. PyTorch's allocator wastes more if sizes vary (studies
 // report up to 43 %, arXiv 2507.16274); 8 % is the order of magnitude for fixed shapes and few long-lived blocks.
 inline constexpr double kFragmentation = 0.08;
-// A CUDA context with loaded kernels and cuBLAS's workspace. Typical of A100 and H100; older GPUs take less. Before CUDA
-// 11.7 loaded kernels when they are first called it had all of PyTorch's: measured on an A100 in 2022 (BLOOM's chronicles,
-// github.com/bigscience-workshop/bigscience, train/tr11-176B-ml), for DeepSpeed of that time.
+// A CUDA context with loaded kernels and cuBLAS's workspace. Typical of A100 and H100; older GPUs take less. Before
+// CUDA 11.7 loaded kernels when they are first called it had all of PyTorch's: measured on an A100 in 2022 (BLOOM's
+// chronicles, github.com/bigscience-workshop/bigscience, train/tr11-176B-ml), for DeepSpeed of that time.
 inline constexpr double kContextBytes = 640.0 * (1 << 20), kEagerContextBytes = 1573.0 * (1 << 20);
 // Channels of one communicator: NCCL_BUFFSIZE is 4 MiB for each of some 16 to 24 channels, in both directions, plus the
-// smaller buffers of LL and LL128. A rank has one with the world, one a parallel axis, one for the norm of its replica's
-// gradients, and one for a tied embedding (Megatron-LM's parallel_state.py).
+// smaller buffers of LL and LL128. A rank has one with the world, one a parallel axis, one for the norm of its
+// replica's gradients, and one for a tied embedding (Megatron-LM's parallel_state.py).
 inline constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
 
 // True if a rank keeps only its share of the gradients and scatters them after each micro-batch: with ZeRO-3, and with

@@ -77,7 +77,8 @@ TEST(Buffers, OfMessagesBetweenStages) {
   EXPECT_DOUBLE_EQ(term({.pp = 2}, training, 0, memory_term::kOutputs), 0);
 }
 
-// A token of 8 hidden elements: the inputs of QKV, projection (8) and both of the feed-forward part (8 and 20) have one byte less.
+// A token of 8 hidden elements: the inputs of QKV, projection (8) and both of the feed-forward part (8 and 20) have one
+// byte less.
 TEST(Activations, OfFp8KeepTheInputsOfMatricesInOneByte) {
   const ModelShape model = small_llama();
   const Training bf16 = small_training(), fp8 = small_training("fp8");
@@ -118,7 +119,8 @@ TEST(Buffers, OfDeepSpeed) {
   EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kBuckets), 2 * 2 * stage);
   // The norm takes 8 bytes of what the share has of the embedding: all of a half here.
   EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kStep), 8 * stage / 2);
-  // Without ZeRO nothing takes as much as the gradients as one tensor and in fp32; of a small share the search for overflows.
+  // Without ZeRO nothing takes as much as the gradients as one tensor and in fp32; of a small share the search for
+  // overflows.
   EXPECT_DOUBLE_EQ(term({.pp = 2, .dp = 2}, training, 0, memory_term::kStep), (2 + 4) * stage);
   EXPECT_DOUBLE_EQ(term({.pp = 2, .dp = 4, .zero = 1}, training, 0, memory_term::kStep), 4 * 384.0 * 8);
   EXPECT_DOUBLE_EQ(term({.dp = 4, .zero = 3}, training, 0, memory_term::kStep),

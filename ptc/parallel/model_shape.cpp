@@ -8,7 +8,8 @@
 namespace scalai::parallel {
 namespace {
 
-// ResNet-50 at 224 × 224: 8.2 GFLOP forward (He et al. 2016, multiplications and additions counted apart), twice that back.
+// ResNet-50 at 224 × 224: 8.2 GFLOP forward (He et al. 2016, multiplications and additions counted apart), twice that
+// back.
 constexpr double kResnet50Flops = 3 * 8.2e9;
 
 bool is_embedding(const model::Param& param) { return param.rule == model::TpRule::kVocab; }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-// --- nothing fits -----------------------------------------------------------------------------------------------------
+// --- nothing fits ----------------------------------------------------------------------------------------------------
 
 // The remedy that begins so; "" = not offered.
 std::string remedy(const SearchResult& found, const std::string& start) {

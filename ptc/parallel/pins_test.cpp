@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 using collection::ParallelConfig;
 
-// --- pins -------------------------------------------------------------------------------------------------------------
+// --- pins ------------------------------------------------------------------------------------------------------------
 
 TEST(Pins, AreWhatALayoutNames) {
   const Pins pins = parse_pins("tp8,cp1,zero0").value();
@@ -64,7 +64,7 @@ TEST(Pins, OfAConfigurationLeaveItAlone) {
   for (const Candidate& c : found->best) EXPECT_EQ(c.config, config);
 }
 
-// --- what cannot be ---------------------------------------------------------------------------------------------------
+// --- what cannot be --------------------------------------------------------------------------------------------------
 
 std::string refusal(const ModelShape& model, const SearchSpace& space) {
   const auto found = search(model, space);

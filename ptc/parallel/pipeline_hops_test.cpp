@@ -22,7 +22,8 @@ cluster::Host host_of(int gpus, int nics) {
   return host;
 }
 
-// Slow and independent: one message after the other, by the mesh's coordinates, each asks how many others share its cards.
+// Slow and independent: one message after the other, by the mesh's coordinates, each asks how many others share its
+// cards.
 Hop counted(const collection::ParallelConfig& config, const cluster::Host& host, int stage) {
   const collection::Mesh mesh = collection::dense_mesh(config);
   struct Message {

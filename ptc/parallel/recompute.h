@@ -14,7 +14,8 @@
 //                    and the messages of tp and experts
 //   full             whole layers                                           Megatron-LM, --recompute-granularity full
 //   full-first-N     whole layers, the first N of each chunk of a stage     Megatron-LM, --recompute-method block
-//   full-every-N     every N-th layer of a chunk                            torchtitan, selective checkpointing of layers
+//   full-every-N     every N-th layer of a chunk                            torchtitan, selective checkpointing of
+//                    layers
 
 #include <compare>
 #include <cstdint>

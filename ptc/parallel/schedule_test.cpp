@@ -45,7 +45,8 @@ struct Executed {
   double end_s = 0;
 };
 
-// Runs the orders with these times of a forward and a backward slot; a stage takes its next one as soon as that can run.
+// Runs the orders with these times of a forward and a backward slot; a stage takes its next one as soon as that can
+// run.
 Executed execute(const PipelineShape& shape, double forward_s, double backward_s) {
   std::vector<std::vector<Slot>> orders;
   for (int stage = 0; stage < shape.pp; ++stage) orders.push_back(slots_of(shape, stage));

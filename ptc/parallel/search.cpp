@@ -20,9 +20,9 @@ using internal::Point;
 
 constexpr double kSecondsAnHour = 3600;
 
-// Shares of a GPU's power limit. Training draws the limit while it computes and falls to half of it or less where it waits
-// for others (GPT-NeoX; Patel et al., ASPLOS'24, on power in LLM clusters): half for communication, which also moves data,
-// and a fifth, an idle GPU's, in the bubble.
+// Shares of a GPU's power limit. Training draws the limit while it computes and falls to half of it or less where it
+// waits for others (GPT-NeoX; Patel et al., ASPLOS'24, on power in LLM clusters): half for communication, which also
+// moves data, and a fifth, an idle GPU's, in the bubble.
 constexpr double kComputing = 1, kCommunicating = 0.5, kWaiting = 0.2;
 
 // What a GPU costs an hour and draws while it computes.
@@ -98,8 +98,8 @@ struct Later {
   }
 };
 
-// Best first: points wait in the order of the least that their score can be; whichever is first is looked at more closely.
-// Once its score is final and it is still first, nothing else can be better.
+// Best first: points wait in the order of the least that their score can be; whichever is first is looked at more
+// closely. Once its score is final and it is still first, nothing else can be better.
 class Search {
  public:
   Search(const ModelShape& model, const SearchSpace& space) : model_(model), space_(space) {}

@@ -12,8 +12,8 @@
 // - cp cuts a sequence into 2·cp equal parts: one early and one late part for each rank, so that a causal mask gives
 //   all ranks equal work.
 // - ep divides the experts; etp is 1 unless pinned.
-// - dp is the rest, and dp · micro-batch divides the global batch (Training::whole_batches; else it is at most that), or
-//   a batch so near to it that SearchSpace::batch_tolerance allows it.
+// - dp is the rest, and dp · micro-batch divides the global batch (Training::whole_batches; else it is at most that),
+//   or a batch so near to it that SearchSpace::batch_tolerance allows it.
 // - 2BW takes at least pp micro-batches (Narayanan et al., ICML'21: with fewer, a version of the weights would still be
 //   in use when the second next one is made).
 // - With flash attention selective recomputation equals none and is not tried beside it. Convolutions are never
@@ -81,8 +81,8 @@ struct Candidate {
   std::optional<double> pay_off_steps;
 };
 
-// What searches leave free of a GPU's memory unless told otherwise: what other processes and a driver take, and what the
-// estimate misses.
+// What searches leave free of a GPU's memory unless told otherwise: what other processes and a driver take, and what
+// the estimate misses.
 inline constexpr double kHeadroom = 0.04;
 
 struct SearchSpace {
@@ -95,8 +95,9 @@ struct SearchSpace {
   std::vector<int> micro_batches = {1, 2, 4, 8, 16};
   std::vector<Recompute> recomputes = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::vector<int> zero_stages = {1};  // Megatron's distributed optimizer
-  // The global batch may change by less than this share of it, 0 ≤ share < 1: a configuration whose dp · micro-batch (· pp
-  // if it is interleaved) does not divide it takes the nearest multiple, of two the smaller. With whole_batches only.
+  // The global batch may change by less than this share of it, 0 ≤ share < 1: a configuration whose dp · micro-batch (·
+  // pp if it is interleaved) does not divide it takes the nearest multiple, of two the smaller. With whole_batches
+  // only.
   double batch_tolerance = 0;
   Pins pins;
   Objective objective = Objective::kThroughput;
@@ -140,8 +141,8 @@ struct NoFit {
 struct SearchResult {
   std::vector<Candidate> best;  // by score; empty = nothing fits, or nothing that fits is reachable
   std::optional<NoFit> no_fit;  // set if points exist and none fits
-  // With explain_idle: why the best leaves GPUs of the space idle, and a tolerance with which more of them would be used,
-  // "64 of 120 GPUs: …"; or, with all_gpus, one with which the step is a tenth shorter. "" = neither.
+  // With explain_idle: why the best leaves GPUs of the space idle, and a tolerance with which more of them would be
+  // used, "64 of 120 GPUs: …"; or, with all_gpus, one with which the step is a tenth shorter. "" = neither.
   std::string idle;
   int64_t points = 0;        // points of the space that pass all divisions
   int64_t priced = 0;        // with a computed step time

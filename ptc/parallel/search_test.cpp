@@ -27,7 +27,7 @@ std::string name_of_point(const Candidate& c) {
   return fmt::format("{} b{} {}", canonical(c.config), c.training.micro_batch, name_of(c.training.recompute));
 }
 
-// --- the plain loop ---------------------------------------------------------------------------------------------------
+// --- the plain loop --------------------------------------------------------------------------------------------------
 
 // Of as many samples as the space's batch has.
 double for_as_many_s(const Candidate& c, const SearchSpace& space) {
@@ -42,7 +42,8 @@ auto rank(const Candidate& c) {
                          c.training.recompute);
 }
 
-// Everything there is to know of a space: each point that the rules of search.h and check_workload leave, priced one by one.
+// Everything there is to know of a space: each point that the rules of search.h and check_workload leave, priced one by
+// one.
 class PlainLoop {
  public:
   PlainLoop(const ModelShape& model, const SearchSpace& space) : model_(model), space_(space) {
@@ -361,7 +362,7 @@ TEST(Search, TiesAreDecidedInOrder) {
   EXPECT_TRUE(goes_first({.tp = 8}, {.dp = 16}));  // fewer GPUs
 }
 
-// --- pay-off ----------------------------------------------------------------------------------------------------------
+// --- pay-off ---------------------------------------------------------------------------------------------------------
 
 // A cost that follows from the configuration alone; some cannot be reached.
 std::optional<Change> change_to(const ParallelConfig& config) {
@@ -429,7 +430,7 @@ TEST(Search, NothingIsReachable) {
   EXPECT_EQ(found->unreachable, found->priced);
 }
 
-// --- hardware ---------------------------------------------------------------------------------------------------------
+// --- hardware --------------------------------------------------------------------------------------------------------
 
 TEST(Search, AsksForHardwareOnceAConfiguration) {
   SearchSpace space = space_of(16, 64, 4096);
@@ -450,7 +451,7 @@ TEST(Search, AsksForHardwareOnceAConfiguration) {
   EXPECT_GT(slow->best.front().time.step_s, 1.3 * fast->best.front().time.step_s);
 }
 
-// --- scale ------------------------------------------------------------------------------------------------------------
+// --- scale -----------------------------------------------------------------------------------------------------------
 
 TEST(Search, SixteenThousandGpusAreFewPricedPoints) {
   const auto found = search(named("llama3-405b"), space_of(16384, 2048, 8192));

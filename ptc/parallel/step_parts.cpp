@@ -133,8 +133,8 @@ class Parts {
   bool overlapping() const { return workload_.training.data_overlap != DataOverlap::kNone; }
   bool prefetching() const { return workload_.training.data_overlap == DataOverlap::kAll; }
 
-  // Of sums and gathers that go bucket by bucket beside the work. The last bucket of gradients is complete when there is
-  // no work left, and the first bucket of parameters is waited for.
+  // Of sums and gathers that go bucket by bucket beside the work. The last bucket of gradients is complete when there
+  // is no work left, and the first bucket of parameters is waited for.
   double hidden_share() const {
     const Held first = stage_elements(0, workload_.model.layers / workload_.config.pp);
     const double bucket = workload_.training.bucket_parameters(hardware_.dp.ranks);
@@ -234,8 +234,8 @@ class Parts {
     return framework == Framework::kDeepSpeed || framework == Framework::kScaling;
   }
 
-  // An activation there and a gradient back, for whose time both stages do nothing else. Each has the traffic of its own
-  // direction; the other one's time is latency to it.
+  // An activation there and a gradient back, for whose time both stages do nothing else. Each has the traffic of its
+  // own direction; the other one's time is latency to it.
   Communication exchange(int s, double bytes) const {
     const collection::ParallelConfig& config = workload_.config;
     const Training& training = workload_.training;

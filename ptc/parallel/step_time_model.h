@@ -30,8 +30,8 @@ class StepTimeModel {
   virtual std::vector<double> steps_s(std::span<const StepInput> together) const = 0;
 };
 
-// step_time() of each job alone, without the traffic of others, on what degraded links leave (degraded_cluster.h); infinity
-// if a job needs a link that is down.
+// step_time() of each job alone, without the traffic of others, on what degraded links leave (degraded_cluster.h);
+// infinity if a job needs a link that is down.
 class AnalyticStepTime : public StepTimeModel {
  public:
   std::vector<double> steps_s(std::span<const StepInput> together) const override;

@@ -78,8 +78,8 @@ TEST(StepTime, TheSlowestStageSetsThePaceAndTheOthersArePassedOnce) {
 TEST(StepTime, MessagesDelayTheWayThereAndBack) {
   Ideal ideal(4, 1, 8);
   for (StageWork& stage : ideal.parts.stages) stage.send.seconds = 0.1;
-  // Six on the first micro-batch's way and the last one's; between, the second stage alternates five times and waits for
-  // four messages each three micro-batches, twice.
+  // Six on the first micro-batch's way and the last one's; between, the second stage alternates five times and waits
+  // for four messages each three micro-batches, twice.
   EXPECT_NEAR(ideal.time().step_s, 11 * 3 + (6 + 2 * 4) * 0.1, 1e-9);
   EXPECT_NEAR(ideal.time().pipeline_s, 1.4, 1e-9);
   ideal.training.schedule = Schedule::kGPipe;
@@ -93,8 +93,8 @@ TEST(StepTime, MessagesDelayTheWayThereAndBack) {
 }
 
 // Each hop has messages of its own, so two stages that wait for each other slow all down. Steps by hand: of the nearest
-// stages on both sides of the hop the first one has 4 − first micro-batches before it alternates with the second, then two
-// messages each two micro-batches.
+// stages on both sides of the hop the first one has 4 − first micro-batches before it alternates with the second, then
+// two messages each two micro-batches.
 TEST(StepTime, OneSlowHopSlowsTheStagesBesideIt) {
   for (const size_t hop : {0u, 1u, 2u}) {
     Ideal ideal(4, 1, 16);

@@ -26,7 +26,8 @@ enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8 };
 //   name        param  gradient  optimizer            together   source
 //   bf16        2      4 (fp32)  4 + 4 + 4            18         Megatron-Core; distributed optimizer 6 + 12/d
 //   fp16        2      2         4 + 4 + 4 + 4 (grad) 20         Megatron-LM; 4 + 16/d
-//   zero-fp16   2      2         4 + 4 + 4            16         Rajbhandari et al., ZeRO (SC'20); DeepSpeed's, with its buffers
+//   zero-fp16   2      2         4 + 4 + 4            16         Rajbhandari et al., ZeRO (SC'20); DeepSpeed's, with
+//               its buffers
 //   fp32        4      4         4 + 4                16         8 + 8/d; products in TF32 if the GPU has it
 //   fp8         2      4         4 + 4 + 4            18         bf16 parameters, products in FP8 (Transformer Engine)
 //
@@ -55,7 +56,8 @@ enum class Overlap : uint8_t { kNone, kWeightGradients, kAll };
 
 // Data-parallel synchronisation beside the work. Megatron-Core hides nothing unless asked (--overlap-grad-reduce,
 // --overlap-param-gather); NeMo, PyTorch's DDP and FSDP ask for all.
-//   none       after the last backward pass and before the first forward pass; ZeRO-3 gathers tensor by tensor, on demand
+//   none       after the last backward pass and before the first forward pass; ZeRO-3 gathers tensor by tensor, on
+//              demand
 //   gradients  sums of gradients, bucket by bucket, beside the last micro-batch's backward pass
 //   all        also the gathering of parameters (ZeRO-1 to 3), beside the first micro-batch's forward pass
 enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
@@ -77,8 +79,8 @@ enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
 //              parallelism every rank of tp sends the whole activation; gradients are all-reduced whole and in 32 bits;
 //              each matrix of SwiGLU sums its input gradient by itself; gathered inputs are kept
 //   internevo  InternEvo (solver/optimizer/hybrid_zero_optim.py; July to September 2023): ZeRO-1 gives each rank whole
-//              tensors. Gradients are all-reduced whole (reduce_rank is none); each rank's updated parameters are broadcast,
-//              one after the other; each matrix of SwiGLU sums its input gradient by itself
+//              tensors. Gradients are all-reduced whole (reduce_rank is none); each rank's updated parameters are
+//              broadcast, one after the other; each matrix of SwiGLU sums its input gradient by itself
 enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling, kInternEvo };
 
 // How tokens get to their experts.
@@ -89,7 +91,8 @@ enum class Dispatch : uint8_t { kAllToAll, kOnce };
 // How the loss is made of logits.
 //   separate  in 32 bits and a kernel for each operation (Megatron-LM; NeMo before 24.09)
 //   compiled  in 32 bits, operations put together (Megatron-Core's cross_entropy_fusion_impl native, PyTorch's own)
-//   fused     a kernel each way that keeps 16 bits (Transformer Engine's, in Megatron-Bridge until June 2026; torch.compile)
+//   fused     a kernel each way that keeps 16 bits (Transformer Engine's, in Megatron-Bridge until June 2026;
+//             torch.compile)
 enum class Loss : uint8_t { kSeparate, kCompiled, kFused };
 
 // Names of the values above, in their order; and the number formats of gradients with their bytes.

@@ -101,8 +101,8 @@ TEST(TwoBw, SweepFindsTheBestOfAllWidthsAndDepths) {
                              [](const TwoBwPlan& a, const TwoBwPlan& b) { return a.step_s < b.step_s; }));
 }
 
-// "Up to 30 billion parameters on 64 GPUs of 16 GB" (ICML'21, abstract and section 5): the largest GPT of the usual shape
-// (hidden 128 a layer's head …) that fits lies about there.
+// "Up to 30 billion parameters on 64 GPUs of 16 GB" (ICML'21, abstract and section 5): the largest GPT of the usual
+// shape (hidden 128 a layer's head …) that fits lies about there.
 TEST(TwoBw, LargestModelIsThePublishedOne) {
   double largest = 0;
   for (const int layers : {32, 48, 64, 96, 128}) {
@@ -117,10 +117,10 @@ TEST(TwoBw, LargestModelIsThePublishedOne) {
   EXPECT_LT(largest, 36e9);
 }
 
-// The same configuration with a flush after each batch and without: 2BW saves the bubble, which small batches suffer from
-// most. Published: 1.6 times as fast at small batches, 1.15 at 2,048 (ICML'21, 5.3, on 64 GPUs). With stages alike (a small
-// vocabulary) and a network that is no bottleneck the gain is all of the bubble, 15/32 and 15/128 here; over the test bed's
-// 25 Gbps, messages that no schedule hides in our model leave less of it.
+// The same configuration with a flush after each batch and without: 2BW saves the bubble, which small batches suffer
+// from most. Published: 1.6 times as fast at small batches, 1.15 at 2,048 (ICML'21, 5.3, on 64 GPUs). With stages alike
+// (a small vocabulary) and a network that is no bottleneck the gain is all of the bubble, 15/32 and 15/128 here; over
+// the test bed's 25 Gbps, messages that no schedule hides in our model leave less of it.
 TEST(TwoBw, IsFasterThanFlushingMostAtSmallBatches) {
   const ModelShape model = gpt(48, 1920, 16, /*vocab=*/1024);
   const auto gain = [&](int batch, double nic_bytes_per_s) {

@@ -17,8 +17,8 @@ struct Bounds {
   //   cross_host          Σ over hosts | needed on the host \ held or derived there |, each box once per host
   //   same_host           Σ over devices of the rest − cross_host − from_storage
   //   from_storage        Σ over boxes that no survivor holds, of the devices that want and do not derive them: reads
-  //                       kOnce 1, kEachHost their hosts, kEachDevice all of them. The others get them over the network:
-  //                       kOnce crosses to every host but one. Without storage as kEachDevice
+  //                       kOnce 1, kEachHost their hosts, kEachDevice all of them. The others get them over the
+  //                       network: kOnce crosses to every host but one. Without storage as kEachDevice
   // Where the dtype changes, travelling bytes count in the narrower type (TensorInfo::element_bytes).
   ClassBytes given_placement;
   // For any assignment of the new ranks to the same devices, the larger of
@@ -32,8 +32,8 @@ struct Bounds {
 Bounds lower_bounds(const PlannerInput& input, StorageReads reads = StorageReads::kOnce);
 Bounds lower_bounds(const PlannerInput& input, const internal::Difference& difference, StorageReads reads);
 
-// The largest n such that the loss of any n hosts leaves every box on a surviving host: on one of its devices, or as one
-// of these copies in its memory. 0: some element is on one host only.
+// The largest n such that the loss of any n hosts leaves every box on a surviving host: on one of its devices, or as
+// one of these copies in its memory. 0: some element is on one host only.
 int survives_host_losses(const collection::Collection& collection, const cluster::Cluster& cluster,
                          const std::vector<collection::ExtraHolder>& copies = {});
 int survives_host_losses(const internal::Difference& difference, const cluster::Cluster& cluster);

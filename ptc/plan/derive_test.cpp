@@ -98,8 +98,8 @@ TensorId master_of(const Collection& collection, TensorId param) {
 }
 
 // What has to happen: an element that a device wants is there already, or is cast from the master that will be there,
-// or comes from somebody who has it, once a host where nobody has or casts it. What nobody has is read from storage once;
-// from there it crosses once to every other host.
+// or comes from somebody who has it, once a host where nobody has or casts it. What nobody has is read from storage
+// once; from there it crosses once to every other host.
 Count expected(const Case& job) {
   Count count;
   for (size_t i = 0; i < job.to.tensors.size(); ++i) {
@@ -307,7 +307,8 @@ TEST(DeriveParams, ParametersThatAreLostAreMadeOfMastersThatAreNot) {
   EXPECT_EQ(bytes_over_links(plan, job, model::StateKind::kParam), 0);
 }
 
-// Only a parameter is cast from its master, and only down from a wider floating type. A plan that says otherwise is refused.
+// Only a parameter is cast from its master, and only down from a wider floating type. A plan that says otherwise is
+// refused.
 TEST(DeriveParams, OnlyFloatingParametersOfNarrowerTypesAreDerived) {
   using model::StateKind;
   struct Pair {

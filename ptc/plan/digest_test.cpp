@@ -114,8 +114,8 @@ TEST(PlanDigest, ThreadsThatPlanAtTheSameTimeAgree) {
 
 // --- Fixed digests ---------------------------------------------------------------------------------------------------
 
-// Written out by hand, so that only the encoding or the digest itself can change this one: then Plan::kSchemaVersion goes
-// up by one.
+// Written out by hand, so that only the encoding or the digest itself can change this one: then Plan::kSchemaVersion
+// goes up by one.
 TEST(PlanDigest, OfAPlanByHandIsFixed) {
   PlanDraft plan{.planner = "hand", .from = "old", .to = "new"};
   plan.from_epoch = 3;

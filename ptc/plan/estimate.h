@@ -5,11 +5,12 @@
 //   T = Σ over rounds ( (hops + 1) · α + max over links  bytes(link) / bandwidth(link) )        alpha-beta model
 //
 // `hops` is the highest hop number of the round; a round without transfers between places has no α. Links, each
-// direction by itself: all NICs of a host together (bytes between hosts and from storage); oversubscribed uplinks and the
-// backbone of the fabric; the GPU link of a device (bytes inside its host or NVLink domain); PCIe of a device (bytes from its host's memory or from storage); storage reads of the whole cluster;
-// with emulated devices, the copies of a host into all of its devices, and those of all hosts together. The hops of a
-// round run as a pipeline, so only their latencies add up. A link without a bandwidth costs nothing; others have the
-// rates that transfers reach (cluster::reached).
+// direction by itself: all NICs of a host together (bytes between hosts and from storage); oversubscribed uplinks and
+// the backbone of the fabric; the GPU link of a device (bytes inside its host or NVLink domain); PCIe of a device
+// (bytes from its host's memory or from storage); storage reads of the whole cluster; with emulated devices, the copies
+// of a host into all of its devices, and those of all hosts together. The hops of a round run as a pipeline, so only
+// their latencies add up. A link without a bandwidth costs nothing; others have the rates that transfers reach
+// (cluster::reached).
 
 #include <vector>
 
@@ -25,8 +26,8 @@ std::vector<double> round_seconds(const Plan& plan, const cluster::Cluster& clus
 // The sum of round_seconds().
 double estimate_seconds(const Plan& plan, const cluster::Cluster& cluster);
 
-// What boxes and messages cost besides their bytes, at the device that has the most of them. As our executor was measured
-// (results/executor): boxes of 4 KiB, and a matrix in ever smaller pieces between 2 to 32 workers.
+// What boxes and messages cost besides their bytes, at the device that has the most of them. As our executor was
+// measured (results/executor): boxes of 4 KiB, and a matrix in ever smaller pieces between 2 to 32 workers.
 struct MessageCosts {
   double box_s = 0;   // of each box that a device sends or receives
   double peer_s = 0;  // of each device that it exchanges any with

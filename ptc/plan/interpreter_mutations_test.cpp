@@ -1,4 +1,5 @@
-// Plans with a memory cap, derived parameters and changes of type: right ones pass, and each way of spoiling them is found.
+// Plans with a memory cap, derived parameters and changes of type: right ones pass, and each way of spoiling them is
+// found.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The hottest link of plans against a linear program, solved by CLP. The program is set up from the definition: cells of
-// tensors, who holds them, who wants them, and bytes from place to place. It shares no code with the planner.
+// The hottest link of plans against a linear program, solved by CLP. The program is set up from the definition: cells
+// of tensors, who holds them, who wants them, and bytes from place to place. It shares no code with the planner.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -213,8 +213,8 @@ double least_hottest(const Trades& trades, bool read_once = false) {
   return least;
 }
 
-// How far a plan may be from the fractional optimum: a tenth, and one row (the largest slice of one step along the first
-// dimension) of every tensor, because boxes are cut along rows only.
+// How far a plan may be from the fractional optimum: a tenth, and one row (the largest slice of one step along the
+// first dimension) of every tensor, because boxes are cut along rows only.
 double allowed(double least, const Collection& collection) {
   double rows = 0;
   for (const auto& tensor : collection.tensors) {
@@ -245,7 +245,7 @@ double check(const Case& job, const Plan& plan) {
 }
 #endif
 
-// --- random cases -----------------------------------------------------------------------------------------------------
+// --- random cases ----------------------------------------------------------------------------------------------------
 
 // Tensors of uneven sizes: whole on every rank, cut over tp, over tp and dp, or on one stage only.
 Collection random_side(Random& random, const std::vector<tensor::Shape>& shapes, int devices) {
@@ -339,7 +339,7 @@ TEST(LinkOptimum, RacksServeThemselvesAndAreWithinATenthOfThat) {
   }
 }
 
-// --- real models ------------------------------------------------------------------------------------------------------
+// --- real models -----------------------------------------------------------------------------------------------------
 
 TEST(LinkOptimum, RealChangesAreWithinATenth) {
   NEEDS_CLP();

@@ -28,8 +28,8 @@ struct HottestLink {
 };
 
 // The link with the most bytes. On a tie: the lowest number, devices before host memories, "down" before "up". Links
-// are the networks of hosts if any byte crosses hosts or comes from storage, else the links of devices and host memories.
-// nullopt: no byte moves between places.
+// are the networks of hosts if any byte crosses hosts or comes from storage, else the links of devices and host
+// memories. nullopt: no byte moves between places.
 //
 // The optimum. Places are hosts; or devices and host memories, which exchange only with places of their own host. x
 // ranges over the elements that some survivor holds; and for in(p) those that only storage has, too, which it may send
@@ -48,11 +48,12 @@ struct HottestLink {
 // The bound covers plans that move state from its holders to the places that want it. Three kinds of plans may have a
 // cooler hottest link: those that pass state over other places, at the price of more bytes; those of the strategy
 // `central`, which moves state to its hub before the plan begins; and those that read from storage although a device
-// holds the state. A plan that reads boxes once has hotter links where it passes them on. Racks do not count here: the planner serves a rack that holds a box from inside, although its links
-// get hotter. State that a device derives (derive_params) needs no link to its place.
+// holds the state. A plan that reads boxes once has hotter links where it passes them on. Racks do not count here: the
+// planner serves a rack that holds a box from inside, although its links get hotter. State that a device derives
+// (derive_params) needs no link to its place.
 //
-// Links are those of hosts and devices: an oversubscribed uplink may take longer with fewer bytes of each. Nothing for clusters
-// whose GPU links join hosts, because there bytes between hosts are not all on NICs.
+// Links are those of hosts and devices: an oversubscribed uplink may take longer with fewer bytes of each. Nothing for
+// clusters whose GPU links join hosts, because there bytes between hosts are not all on NICs.
 std::optional<HottestLink> hottest_link(const Plan& plan, const PlannerInput& input);
 
 }  // namespace scalai::plan

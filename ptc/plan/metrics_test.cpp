@@ -125,7 +125,7 @@ TEST(HottestLink, TensorsThatLieAlikeAddUp) {
   EXPECT_EQ(hottest_link(job.plan(), job.input())->optimum_bytes, 4 * 18);
 }
 
-// --- properties -------------------------------------------------------------------------------------------------------
+// --- properties ------------------------------------------------------------------------------------------------------
 
 // The optimum straight from its definition, element by element, with every set of hosts as G.
 int64_t optimum_by_elements(const PlannerInput& input) {

@@ -1,24 +1,25 @@
 #pragma once
-// What a memory cap would cost if boxes were not cut: bytes that any order of any plan must page out to a host's memory and
-// back. Pure function; the arguments are used during the call only.
+// What a memory cap would cost if boxes were not cut: bytes that any order of any plan must page out to a host's memory
+// and back. Pure function; the arguments are used during the call only.
 //
-// A plan under a cap cuts boxes, orders them into rounds and frees early (internal/memory_cap.h); it pages nothing. With whole
-// boxes there may be no such order, for two reasons. A box is the common part of an old and a new box of one tensor.
+// A plan under a cap cuts boxes, orders them into rounds and frees early (internal/memory_cap.h); it pages nothing.
+// With whole boxes there may be no such order, for two reasons. A box is the common part of an old and a new box of one
+// tensor.
 //
 //   limit(d)   max(before(d), after(d)) + cap
 //   needed(d)  bytes of old boxes that d alone holds and that some device wants, d itself included
 //
-// First arrival. Before anything has arrived, nothing that is needed can be given back. Let C be a set of devices whose needed
-// boxes are wanted in C only. When the first whole box arrives in C, on device d, at least
-// needed(d) + box − limit(d) bytes must have left d for a host, and must come back. The least over all boxes that arrive in C
-// is the bound of C; bounds of disjoint sets add up. The sets taken are the strongly connected components that nothing
-// leaves.
+// First arrival. Before anything has arrived, nothing that is needed can be given back. Let C be a set of devices whose
+// needed boxes are wanted in C only. When the first whole box arrives in C, on device d, at least
+// needed(d) + box − limit(d) bytes must have left d for a host, and must come back. The least over all boxes that
+// arrive in C is the bound of C; bounds of disjoint sets add up. The sets taken are the strongly connected components
+// that nothing leaves.
 //
-// Largest box. All state that devices hold and somebody wants lies somewhere at any time. While box b is copied it exists
-// twice. So at least b + (sum of that state) − Σ limit(d) bytes of it are in hosts at that moment.
+// Largest box. All state that devices hold and somebody wants lies somewhere at any time. While box b is copied it
+// exists twice. So at least b + (sum of that state) − Σ limit(d) bytes of it are in hosts at that moment.
 //
-// Boxes of which a redundant copy lies in a host's memory are not needed on a device. With storage everything can be read
-// again, and both arguments say nothing.
+// Boxes of which a redundant copy lies in a host's memory are not needed on a device. With storage everything can be
+// read again, and both arguments say nothing.
 
 #include <string_view>
 
@@ -33,8 +34,8 @@ struct PagingBound {
   int64_t device_bytes = 0;  // of that set; largest box: = bytes
 };
 
-// `memory` has what each device holds before and after (PlanDraft::memory). CHECK as make_plan(); input.options.memory_cap
-// does not count.
+// `memory` has what each device holds before and after (PlanDraft::memory). CHECK as make_plan();
+// input.options.memory_cap does not count.
 PagingBound paging_of_whole_boxes(const PlannerInput& input, const std::vector<DeviceMemory>& memory,
                                   int64_t memory_cap);
 

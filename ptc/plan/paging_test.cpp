@@ -9,8 +9,9 @@
 namespace scalai::plan {
 namespace {
 
-// Oracle: the fewest bytes that leave a device for a host, over all orders of whole boxes, by Dijkstra's algorithm. Boxes are
-// digits of a number: an old one is on its device, in a host's memory or given back; a new one absent, there or in a host's.
+// Oracle: the fewest bytes that leave a device for a host, over all orders of whole boxes, by Dijkstra's algorithm.
+// Boxes are digits of a number: an old one is on its device, in a host's memory or given back; a new one absent, there
+// or in a host's.
 class Pager {
  public:
   Pager(const Plan& plan, int64_t cap) {
@@ -151,7 +152,8 @@ TEST(PagingOfWholeBoxes, OfSwapsApartAddUp) {
   EXPECT_EQ(bound.device_bytes, 16 * 4 - 4);
 }
 
-// Two tensors: once the small one has been swapped first, the large one still needs room for all of it but what is free.
+// Two tensors: once the small one has been swapped first, the large one still needs room for all of it but what is
+// free.
 TEST(PagingOfWholeBoxes, CountsTheLargestBoxToo) {
   Case job{.from = collection_of({{"x", 2}}, devices({0, 4}),
                                  {tensor_of("s", {2}, {cut_over("x", 0)}), tensor_of("w", {64}, {cut_over("x", 0)})})};

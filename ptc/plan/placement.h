@@ -1,12 +1,12 @@
 #pragma once
-// Placement α′: which device takes which new rank, so that least has to move: fewest bytes across hosts, then fewest bytes
-// between devices, then fewest copied on a device. The rule says what may be tried:
+// Placement α′: which device takes which new rank, so that least has to move: fewest bytes across hosts, then fewest
+// bytes between devices, then fewest copied on a device. The rule says what may be tried:
 //
 //   identity  nothing: devices in the order given.
-//   hosts     Runs of ranks that follow one another go to hosts: as long as the largest host takes, or a divisor of that,
-//             or whatever each host takes where hosts are uneven. A tensor-parallel group (the fastest axis) is never
-//             cut while there is another way. So a job may fill hosts or stay on a part of each, whatever moves less.
-//             Hosts that GPU links join (NVLink domains) count as one host here and below.
+//   hosts     Runs of ranks that follow one another go to hosts: as long as the largest host takes, or a divisor of
+//             that, or whatever each host takes where hosts are uneven. A tensor-parallel group (the fastest axis) is
+//             never cut while there is another way. So a job may fill hosts or stay on a part of each, whatever moves
+//             less. Hosts that GPU links join (NVLink domains) count as one host here and below.
 //   free      That, and every rank by itself.
 //
 // Which runs sit on which host is an assignment of greatest savings, exact where hosts take one run each, else improved
@@ -15,9 +15,9 @@
 // 12,870): then no placement on these devices costs less. Beyond, ranks by themselves are tried for jobs of up to
 // kMostFreeRanks. In every case the cheapest of all that was tried wins, so that free <= hosts <= identity.
 //
-// A spread rule comes before the bytes: as little state as possible of which all data-parallel replicas share one domain
-// (host or rack). Ranks are then also tried replica by replica, each domain taking fewer than all replicas of a box.
-// Deterministic; ties go to rank order, then to the longest runs.
+// A spread rule comes before the bytes: as little state as possible of which all data-parallel replicas share one
+// domain (host or rack). Ranks are then also tried replica by replica, each domain taking fewer than all replicas of a
+// box. Deterministic; ties go to rank order, then to the longest runs.
 
 #include <vector>
 

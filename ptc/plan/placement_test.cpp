@@ -303,7 +303,8 @@ TEST(Place, MovesOnlyTheBlocksThatLostTheirHosts) {
   job.cluster = cluster_of(160, 4);
   std::vector<DeviceId> candidates;
   for (const DeviceId device : job.from.device_of_rank) {
-    // Five hosts of stage 1 are lost: 35 of the 38 that stage 1 needs are left, the other stages have two to spare each.
+    // Five hosts of stage 1 are lost: 35 of the 38 that stage 1 needs are left, the other stages have two to spare
+    // each.
     if (device.value >= 180 && device.value < 200) {
       job.residency.lost.insert(device);
     } else {

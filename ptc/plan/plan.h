@@ -3,16 +3,17 @@
 //
 // A plan is stored as patterns and instances. A Pattern says who passes a box to whom, whatever the box; an Instance is
 // a pattern at work on one box of some tensors alike, in one round. Spelled out, every instance, tensor and leg is one
-// Operation: it reads a box of a logical tensor at `src` and makes it present at `dst`, as state of the new epoch. A plan
-// for 16,384 GPUs is a few megabytes of instances and millions of operations; programs are made of the former
+// Operation: it reads a box of a logical tensor at `src` and makes it present at `dst`, as state of the new epoch. A
+// plan for 16,384 GPUs is a few megabytes of instances and millions of operations; programs are made of the former
 // (lowering.h), the latter are for people and tests.
 //
 // On hop 0, reading sees the old epoch. On hop k >= 1 a device passes on what it has received of the new epoch, by legs
 // of an earlier (round, hop): fan-out. The hops of a round may run as a pipeline, chunk by chunk. Without a memory cap
-// nothing of the old epoch is freed before the plan is committed; with one, a pattern's `frees` give back the box of the
-// old epoch at the end of the instance's round.
+// nothing of the old epoch is freed before the plan is committed; with one, a pattern's `frees` give back the box of
+// the old epoch at the end of the instance's round.
 //
-// The digest covers our own canonical encoding (hash.h), so that it is the same on any machine and for any serialisation.
+// The digest covers our own canonical encoding (hash.h), so that it is the same on any machine and for any
+// serialisation.
 
 #include <cstdint>
 #include <span>
@@ -175,8 +176,8 @@ struct PlanDraft {
   Operation operation_of(const Instance& instance, TensorId id, const Leg& leg) const;
 };
 
-// A plan whose digest was taken: it cannot be changed any more. make_plan() and parse_plan() return plans; a copy that is to
-// be changed is a PlanDraft.
+// A plan whose digest was taken: it cannot be changed any more. make_plan() and parse_plan() return plans; a copy that
+// is to be changed is a PlanDraft.
 using Plan = const PlanDraft;
 
 // Digest of everything above but itself.

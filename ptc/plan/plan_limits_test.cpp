@@ -1,5 +1,6 @@
-// Plans that somebody made by hand: every number of a valid plan becomes an extreme one, and the digest is right. Either
-// the plan is refused, or whatever a program does with it is harmless. UndefinedBehaviorSanitizer sees overflows here.
+// Plans that somebody made by hand: every number of a valid plan becomes an extreme one, and the digest is right.
+// Either the plan is refused, or whatever a program does with it is harmless. UndefinedBehaviorSanitizer sees overflows
+// here.
 #include <gtest/gtest.h>
 
 #include <algorithm>

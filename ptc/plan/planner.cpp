@@ -29,8 +29,8 @@ using internal::GroupDifference;
 using internal::Overlap;
 using tensor::Box;
 
-// Up to this number of (box, tensor) pairs each tensor goes its own way; with more, so many tensors alike go one way that
-// about kWaysTogether ways are left: a plan for 16,384 GPUs would have 20 million.
+// Up to this number of (box, tensor) pairs each tensor goes its own way; with more, so many tensors alike go one way
+// that about kWaysTogether ways are left: a plan for 16,384 GPUs would have 20 million.
 constexpr size_t kMostSingleWays = size_t{1} << 21;
 constexpr size_t kWaysTogether = size_t{1} << 19;
 
@@ -171,8 +171,8 @@ class Planner {
     return frees;
   }
 
-  // Notes who can derive the box, and who gets it from one of these on its own host instead of from a holder; the others
-  // are left.
+  // Notes who can derive the box, and who gets it from one of these on its own host instead of from a holder; the
+  // others are left.
   std::vector<DeviceId> derive(const Overlap& overlap, const std::vector<DeviceId>& devices) {
     const std::vector<DeviceId>& masters = difference_.new_sets[overlap.masters];
     const std::set<DeviceId> able(masters.begin(), masters.end());

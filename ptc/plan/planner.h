@@ -3,11 +3,11 @@
 //
 // For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
 // part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
-// nearest class of holder (same host, NVLink domain, rack, group of racks, elsewhere, redundant copies alike; then storage), evenly over its
-// members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). A box that only
-// storage has is read once and passed on, unless more reads take less time (internal/storage_reads.h). Neighbouring
-// boxes that go the same way merge. Tensors alike are looked at once; each goes its own way, or, where boxes are millions,
-// several go one way. Deterministic: integers, and predicted seconds by
+// nearest class of holder (same host, NVLink domain, rack, group of racks, elsewhere, redundant copies alike; then
+// storage), evenly over its members. In place, a box crosses to a host once and is passed on from there
+// (internal/fan_out.h). A box that only storage has is read once and passed on, unless more reads take less time
+// (internal/storage_reads.h). Neighbouring boxes that go the same way merge. Tensors alike are looked at once; each
+// goes its own way, or, where boxes are millions, several go one way. Deterministic: integers, and predicted seconds by
 // one order of additions; ties go to the fewest reads and the lowest id.
 //
 // The new collection's devices are taken as given: placement.h chooses them. Options are how strategies differ (DESIGN
@@ -62,8 +62,8 @@ struct PlannerInput {
 };
 
 // Errors (InvalidArgument): the collections do not hold the same tensors, a dtype change that is not between floating
-// types, a device or a copy's host is outside the cluster, no order keeps the memory cap (with the smallest that works). State without a
-// holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
+// types, a device or a copy's host is outside the cluster, no order keeps the memory cap (with the smallest that
+// works). State without a holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
 absl::StatusOr<Plan> make_plan(const PlannerInput& input);
 
 }  // namespace scalai::plan

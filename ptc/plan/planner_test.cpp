@@ -368,8 +368,8 @@ TEST(Planner, RefusesACopyOnAHostThatIsNotThere) {
   EXPECT_EQ(message_of(plan.status()), "tensor 0 [0:8] has a copy on host 4, which is not one of the cluster's 4");
 }
 
-// 520 tensors alike on 160 devices go to 4,096 others in as many parts: by themselves each part would take 160 ways. Five
-// tensors go one way, and holders still send the same.
+// 520 tensors alike on 160 devices go to 4,096 others in as many parts: by themselves each part would take 160 ways.
+// Five tensors go one way, and holders still send the same.
 TEST(MakePlan, TensorsAlikeGoTogetherWhereBoxesAreMany) {
   constexpr int kTensors = 520, kHolders = 160, kParts = 4096;
   std::vector<collection::LogicalTensor> whole, cut;

@@ -13,7 +13,7 @@
 namespace scalai::plan::internal {
 namespace {
 
-// --- leveling ---------------------------------------------------------------------------------------------------------
+// --- leveling --------------------------------------------------------------------------------------------------------
 
 // max over every set of places of ⌈what only they can carry / their number⌉.
 int64_t least_by_sets(const std::vector<int64_t>& loads, const std::vector<Demand>& demands, int64_t floor) {
@@ -68,7 +68,7 @@ TEST(Leveling, IsTheLeastOverAllSetsAndItsSharesKeepIt) {
   }
 }
 
-// --- trees ------------------------------------------------------------------------------------------------------------
+// --- trees -----------------------------------------------------------------------------------------------------------
 
 TEST(EdgesOf, ChainsAndStars) {
   const Exchange exchange{.holders = {0}, .wanting = {1, 2, 3}};
@@ -102,7 +102,7 @@ TEST(EdgesOf, EverybodyReceivesOnceFromWhoHasItAndSendsAsOftenAsSaid) {
   }
 }
 
-// --- sharing ----------------------------------------------------------------------------------------------------------
+// --- sharing ---------------------------------------------------------------------------------------------------------
 
 // Random flows in boxes of random sizes: every byte goes, in whole rows, and nobody sends much more than the least.
 TEST(Sharing, GivesAllBytesAndKeepsNearTheLeast) {

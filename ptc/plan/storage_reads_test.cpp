@@ -96,8 +96,8 @@ TEST(StorageReads, ReadsByHostLieBetween) {
   EXPECT_EQ(from_storage(0.25 * kMessageLatency_s), 4 * 3200);
 }
 
-// What else the plan does counts, too. Host 0 sends 100 bytes to host 1, 1 s; the other two hosts want 100 bytes from storage.
-// That it is read by one and passed on costs no more: 2 s if host 0 or 1 had to do it, 1 s as these two do.
+// What else the plan does counts, too. Host 0 sends 100 bytes to host 1, 1 s; the other two hosts want 100 bytes from
+// storage. That it is read by one and passed on costs no more: 2 s if host 0 or 1 had to do it, 1 s as these two do.
 TEST(StorageReads, ChainsKeepAwayFromBusyHosts) {
   Case job{
       .from = collection_of({{"x", 4}}, first_devices(4),

@@ -315,8 +315,8 @@ bool Binder::set_integer(const TextValue& value, const Target& target) {
   return true;
 }
 
-// Decimal, with the text format's optional "f" at the end; infinity when it is too large or too small for a double. With a
-// leading 0 a number is octal, and whole.
+// Decimal, with the text format's optional "f" at the end; infinity when it is too large or too small for a double.
+// With a leading 0 a number is octal, and whole.
 std::optional<double> parse_number(std::string_view text) {
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') return std::nullopt;

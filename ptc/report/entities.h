@@ -32,7 +32,8 @@ class Entities {
     std::string name;
     int gpus = 0;
   };
-  // `quotas` and `quota_of`, the index of each job's, are empty where there are none: then entities are those of the jobs.
+  // `quotas` and `quota_of`, the index of each job's, are empty where there are none: then entities are those of the
+  // jobs.
   Entities(const sched::Workload& workload, std::vector<Quota> quotas, std::vector<int> quota_of);
 
   // GPUs of a job from now on; none when it has ended. Of two jobs on the same GPUs the one that had them first counts.

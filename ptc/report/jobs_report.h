@@ -24,8 +24,10 @@ struct Metric {
   bool of_user = false;         // tables show it even if it is absent
 };
 
-// The metrics of a run, of the jobs and the time of Outcome::window if it has one. Quantiles interpolate (`quantile` of ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT / JobRecord::isolated_s. The
-// makespan goes from the first submission to the last completion. Shares are of the GPU time up.
+// The metrics of a run, of the jobs and the time of Outcome::window if it has one. Quantiles interpolate (`quantile` of
+// ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT /
+// JobRecord::isolated_s. The makespan goes from the first submission to the last completion. Shares are of the GPU time
+// up.
 std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome);
 std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
 // The value in words ("–": absent), without the units GPU-h, USD and samples/s.

@@ -12,8 +12,8 @@
 
 namespace scalai::report {
 
-// Follows a run of many jobs by the callbacks of its watcher (sim/jobs/engine.h). The arguments of the constructor outlive
-// it.
+// Follows a run of many jobs by the callbacks of its watcher (sim/jobs/engine.h). The arguments of the constructor
+// outlive it.
 class JobsTrace {
  public:
   static constexpr size_t kMostSlices = 500'000;
@@ -25,13 +25,13 @@ class JobsTrace {
   void training(double now_s, sched::JobId job);
   void ended(double now_s, sched::JobId job);
 
-  // After the run. Of more than `most_slices` slices those with the most GPU time are shown; an instant says how many are
-  // left out.
+  // After the run. Of more than `most_slices` slices those with the most GPU time are shown; an instant says how many
+  // are left out.
   std::string finish(const sched::Outcome& outcome);
 
   // placements.csv, after finish(): a row a stretch of the trace, in order of its end: from_s, to_s, job, what it did
-  // (waits, changes, trains), its GPUs, how many of which host ("h0:8 h3:4"), which devices these are ("h0:0-7 h3:0+2-4"),
-  // and why the stretch ended (docs/reports.md).
+  // (waits, changes, trains), its GPUs, how many of which host ("h0:8 h3:4"), which devices these are ("h0:0-7
+  // h3:0+2-4"), and why the stretch ended (docs/reports.md).
   std::string placements_csv() const;
 
  private:

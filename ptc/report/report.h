@@ -36,8 +36,8 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
 // the problem.
 std::string summary_table(const std::string& summary_json_text, const Screen& screen = {});
 
-// What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the first
-// or to the best run, with the best marked; with kRatio second / first, if there are two.
+// What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the
+// first or to the best run, with the best marked; with kRatio second / first, if there are two.
 enum class Against : uint8_t { kNothing, kRatio, kFirst, kBest };
 
 // One column of a comparison: a run, or runs of several seeds. Texts of summary.json, at least one.
@@ -54,10 +54,10 @@ struct CompareOptions {
 };
 
 // Alternatives side by side; labels name the columns. Runs of many jobs and of recovery designs have rows of their own.
-// Of several seeds a value is the median, ± the distance to the further end of its interval (spread_of). Scenarios of one
-// name, workload and seed are one question, with differences; others have none. For a simulated and an executed run of one
-// scenario, table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable summaries, or
-// an unknown format.
+// Of several seeds a value is the median, ± the distance to the further end of its interval (spread_of). Scenarios of
+// one name, workload and seed are one question, with differences; others have none. For a simulated and an executed run
+// of one scenario, table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable
+// summaries, or an unknown format.
 absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>& alternatives,
                                                  const CompareOptions& options);
 // The same for one run each.

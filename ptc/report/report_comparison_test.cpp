@@ -94,7 +94,8 @@ TEST(Comparison, SeedsHaveAMedianAndADistance) {
   EXPECT_THAT(csv, HasSubstr(",downtime_s,s,30,20,50,60,60,60,,,,2\n")) << "a seed that is there twice makes no pairs";
 }
 
-// Seeds differ by 30 s, policies by 2 to 6 s on each; a seed that only one has would hide it: the medians are 30 and 46 s.
+// Seeds differ by 30 s, policies by 2 to 6 s on each; a seed that only one has would hide it: the medians are 30 and 46
+// s.
 TEST(Comparison, RunsOfTheSameSeedsArePairs) {
   const auto run = [](uint64_t seed, double downtime_s) {
     Json json = Json::parse(run_with_downtime(downtime_s));

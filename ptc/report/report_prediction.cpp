@@ -128,7 +128,7 @@ std::string prediction_table(const Prediction& prediction, const Screen& screen)
   return table.text(screen) + "median error of transfer: " + error + "\n";
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------------------------
+// ---- JSON -----------------------------------------------------------------------------------------------------------
 
 namespace {
 

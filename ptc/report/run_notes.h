@@ -24,9 +24,9 @@ class RunNotes {
   // Runs of one `alternative` have one label and differ in seeds.
   void add(size_t alternative, size_t seed, const std::string& label, const RunWords& words);
 
-  // A sentence a text: those of all alternatives as they are, others behind the labels that have them ("fifo, srtf and 3
-  // more: …"), remarks last. Of texts that differ only in numbers from seed to seed, and of remarks, that of the first seed
-  // is there. After 20 sentences one says how many more there are.
+  // A sentence a text: those of all alternatives as they are, others behind the labels that have them ("fifo, srtf and
+  // 3 more: …"), remarks last. Of texts that differ only in numbers from seed to seed, and of remarks, that of the
+  // first seed is there. After 20 sentences one says how many more there are.
   std::vector<std::string> sentences() const;
   // Of recovery runs under different rules, which differ by these first; "" = all have the same.
   std::string warning() const;

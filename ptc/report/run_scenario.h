@@ -1,6 +1,6 @@
 #pragma once
-// The scenario of a run of real training with what was measured in place of what was assumed, so that `scalai sim` says what
-// other changes of that job would take. Pure functions.
+// The scenario of a run of real training with what was measured in place of what was assumed, so that `scalai sim` says
+// what other changes of that job would take. Pure functions.
 //
 //   configs.step_time     mean of the steps in that layout
 //   costs.plan, restart   medians over the completed changes
@@ -35,8 +35,8 @@ struct MeasuredScenario {
 // A plan of the run by its name in the report, "plans/001.binpb".
 using PlanReader = std::function<absl::StatusOr<plan::Plan>(const std::string& file)>;
 
-// From the run's resolved scenario and its summary.json. InvalidArgument: they are none, or not of real training; errors of
-// `plan_of`.
+// From the run's resolved scenario and its summary.json. InvalidArgument: they are none, or not of real training;
+// errors of `plan_of`.
 absl::StatusOr<MeasuredScenario> measured_scenario(const std::string& resolved, const std::string& summary,
                                                    const PlanReader& plan_of);
 

@@ -14,8 +14,8 @@ namespace pb = proto::perfetto;
 
 uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(std::llround(std::max(seconds, 0.0) * 1e9)); }
 
-// A track's events are added in order of time; the file has all events in that order. A big run has millions of them, so
-// that one message is filled again and again, and its bytes lie one after the other.
+// A track's events are added in order of time; the file has all events in that order. A big run has millions of them,
+// so that one message is filled again and again, and its bytes lie one after the other.
 struct TraceWriter::Impl {
   struct Packet {  // in packets
     uint64_t at = 0;

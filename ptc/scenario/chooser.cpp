@@ -17,7 +17,8 @@ using collection::ParallelConfig;
 // 0 means unlimited.
 double most(double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); }
 
-// A host as good as the best of these in memory, links and cards. Where they differ the kinds themselves bound the search.
+// A host as good as the best of these in memory, links and cards. Where they differ the kinds themselves bound the
+// search.
 cluster::Host strongest(const cluster::Cluster& cluster, const std::vector<DeviceId>& devices) {
   cluster::Host merged;
   bool first = true;

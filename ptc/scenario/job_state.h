@@ -1,6 +1,6 @@
 #pragma once
-// The state of a job in a configuration: that of its model under Megatron's rules, or the collection that the configuration
-// names. Pure functions; any thread may call.
+// The state of a job in a configuration: that of its model under Megatron's rules, or the collection that the
+// configuration names. Pure functions; any thread may call.
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +11,9 @@
 
 namespace scalai::scenario {
 
-// The collection on these devices, in rank order; its name is the layout's. InvalidArgument: the configuration does not fit
-// the model, or another number of devices; neither happens to a listed configuration on as many devices as it needs.
+// The collection on these devices, in rank order; its name is the layout's. InvalidArgument: the configuration does not
+// fit the model, or another number of devices; neither happens to a listed configuration on as many devices as it
+// needs.
 absl::StatusOr<collection::Collection> collection_of(const JobSpec& job, const collection::ParallelConfig& config,
                                                      std::vector<DeviceId> devices);
 

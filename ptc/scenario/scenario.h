@@ -33,7 +33,8 @@ struct ParallelChoice {
   // A chosen configuration has its own micro-batch and recomputation; absent = those of the job.
   std::optional<parallel::Training> training;
   std::string idle;  // of a chosen one: why it leaves devices idle (SearchResult::idle)
-  // The state in this configuration, of a job without a model; null: that of the job's model (ptc/scenario/job_state.h).
+  // The state in this configuration, of a job without a model; null: that of the job's model
+  // (ptc/scenario/job_state.h).
   std::shared_ptr<const collection::Collection> collection;
   friend bool operator==(const ParallelChoice& a, const ParallelChoice& b) {
     const auto own = [](const std::optional<parallel::Training>& t) {

@@ -193,8 +193,9 @@ void JobBuilder::scale_model() {
   context_.scaled_bytes += scaled;
 }
 
-// Refuses what cannot fit. Where the scenario gives the step time, or the model is narrower than the one that is timed, only
-// the state counts, spread evenly over all ranks that may hold different parts of it; else all that training needs.
+// Refuses what cannot fit. Where the scenario gives the step time, or the model is narrower than the one that is timed,
+// only the state counts, spread evenly over all ranks that may hold different parts of it; else all that training
+// needs.
 void JobBuilder::check_memory(const std::string& path, const ParallelChoice& choice) {
   if (!model_ok_ || !context_.cluster.has_value()) return;
   const collection::ParallelConfig& config = choice.config;

@@ -54,7 +54,8 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
 // A duration in base units; parsing it gives the same number bit for bit.
 std::string seconds_text(double seconds);
 
-// The file name from which the names in a scenario count (see beside): its own, as if it lay in the folder that it names.
+// The file name from which the names in a scenario count (see beside): its own, as if it lay in the folder that it
+// names.
 std::string base_of(const std::string& file_name, const proto::Scenario& message);
 // The folder of a base_of().
 std::string folder_of(const std::string& base);

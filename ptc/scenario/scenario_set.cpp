@@ -32,7 +32,8 @@ struct Step {
   std::optional<int> index;
 };
 
-// "a.b[2].c" in steps; an empty list when it is no path. After "set" the rest is one name, dots and all ("set.model.bert").
+// "a.b[2].c" in steps; an empty list when it is no path. After "set" the rest is one name, dots and all
+// ("set.model.bert").
 std::vector<Step> steps_of(std::string_view path) {
   std::vector<Step> steps;
   while (!path.empty()) {

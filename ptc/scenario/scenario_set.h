@@ -1,6 +1,6 @@
 #pragma once
-// Replaces single values of a scenario file before its meaning is read: `scalai sim FILE --set=PATH=VALUE`, `scalai sweep`,
-// `scalai breakeven`. Functions without state; any thread may call them.
+// Replaces single values of a scenario file before its meaning is read: `scalai sim FILE --set=PATH=VALUE`, `scalai
+// sweep`, `scalai breakeven`. Functions without state; any thread may call them.
 //
 //   policy.name=srtf              a field by its path; missing enclosing messages are created
 //   cluster.hosts[0].count=16     an existing element, or (index = number of elements) a new one
@@ -26,8 +26,8 @@ namespace scalai::scenario {
 // another type than the field's. Later problems of replaced fields name the setting.
 void apply_settings(const std::vector<std::string>& settings, proto::Scenario& message, proto::Source& source);
 
-// `text` (textproto or JSON) with `settings` applied, as textproto; unchanged without settings. InvalidArgument: problems
-// of the text and of the settings.
+// `text` (textproto or JSON) with `settings` applied, as textproto; unchanged without settings. InvalidArgument:
+// problems of the text and of the settings.
 absl::StatusOr<std::string> with_settings(const std::string& text, const std::string& file_name,
                                           const std::vector<std::string>& settings);
 

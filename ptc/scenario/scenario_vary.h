@@ -1,7 +1,7 @@
 #pragma once
-// Alternatives of one scenario: fields that take several values each (`scalai sim FILE --vary=PATH=A,B`, `scalai sweep`,
-// `scalai breakeven`). Each combination is one alternative: a list of settings (scenario_set.h) and a label. Functions
-// without state; any thread may call them.
+// Alternatives of one scenario: fields that take several values each (`scalai sim FILE --vary=PATH=A,B`, `scalai
+// sweep`, `scalai breakeven`). Each combination is one alternative: a list of settings (scenario_set.h) and a label.
+// Functions without state; any thread may call them.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers of an answer that a snapshot keeps (answer_log.h), 8 bytes each, little endian; doubles come back bit for bit.
+// Numbers of an answer that a snapshot keeps (answer_log.h), 8 bytes each, little endian; doubles come back bit for
+// bit.
 
 #include <bit>
 #include <cstddef>

@@ -1,10 +1,12 @@
 #pragma once
-// Snapshot of a long run: the answers of what costs time in it (a solver, a policy program), in order, in a file. The rest
-// of a run is played again when it goes on, which gives the same questions; their answers come from the file, until it has
-// no more. So nothing has to be said of the state of engine and policy, and the outcome is the same, bit for bit.
+// Snapshot of a long run: the answers of what costs time in it (a solver, a policy program), in order, in a file. The
+// rest of a run is played again when it goes on, which gives the same questions; their answers come from the file,
+// until it has no more. So nothing has to be said of the state of engine and policy, and the outcome is the same, bit
+// for bit.
 //
 //   "scalai-snapshot 1 ABOUT\n"   ABOUT: version and digest of the scenario; another one is refused
-//   length (4 bytes, little endian), digest of the question (32), answer, CRC-32 of digest and answer (4); again and again
+//   length (4 bytes, little endian), digest of the question (32), answer, CRC-32 of digest and answer (4); again and
+//   again
 //
 // An answer is in the file before the run goes on: a killed process loses none, a machine those of its last second. The
 // rest of an answer at the end of the file is cut off. One thread; one process a file (it is locked).
@@ -28,9 +30,9 @@ class AnswerLog {
   // scenario or version, or damaged (says where). FailedPrecondition: another process has it.
   static absl::StatusOr<std::unique_ptr<AnswerLog>> resume(const std::string& path, const std::string& about);
 
-  // The answer to the next question: the file's, or what `compute` gives, which is then in the file. Errors of `compute`
-  // are not kept. FailedPrecondition: the file's next question is another one, so the run was not of this program and
-  // these inputs. Aborted: it cannot be written.
+  // The answer to the next question: the file's, or what `compute` gives, which is then in the file. Errors of
+  // `compute` are not kept. FailedPrecondition: the file's next question is another one, so the run was not of this
+  // program and these inputs. Aborted: it cannot be written.
   absl::StatusOr<std::string> answer(std::string_view question,
                                      const std::function<absl::StatusOr<std::string>()>& compute);
 

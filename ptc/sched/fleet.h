@@ -22,8 +22,8 @@ struct HostSpec {
 };
 
 struct Fleet {
-  // 7 where GPUs are cut in slices (slices.h): then every number of GPUs, of hosts, jobs and grants, counts slices. Times
-  // and prices of GPUs are of whole ones.
+  // 7 where GPUs are cut in slices (slices.h): then every number of GPUs, of hosts, jobs and grants, counts slices.
+  // Times and prices of GPUs are of whole ones.
   int per_gpu = 1;
   std::vector<TypeSpec> types;  // GpuType = index; in order of appearance
   std::vector<HostSpec> hosts;  // HostId = index; their GPUs are numbered host by host (as in cluster::Cluster)

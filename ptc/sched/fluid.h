@@ -1,6 +1,6 @@
 #pragma once
-// Policies whose shares are applied as they are, without rounds: a job with half of a GPU's time has it all the time. No
-// scheduler can do this; it bounds what rounds can reach (Gavel's "ideal"). sim/jobs/fluid.h plays them.
+// Policies whose shares are applied as they are, without rounds: a job with half of a GPU's time has it all the time.
+// No scheduler can do this; it bounds what rounds can reach (Gavel's "ideal"). sim/jobs/fluid.h plays them.
 
 #include <vector>
 
@@ -20,8 +20,8 @@ struct JobShare {
 
 class FluidPolicy : public Policy {
  public:
-  // Shares of the active jobs from now until something happens: a job comes or goes, a rate changes by itself, hosts come or
-  // go. A job may have shares of several types, in sum at most 1; of a type at most its GPUs are given.
+  // Shares of the active jobs from now until something happens: a job comes or goes, a rate changes by itself, hosts
+  // come or go. A job may have shares of several types, in sum at most 1; of a type at most its GPUs are given.
   virtual absl::StatusOr<std::vector<JobShare>> shares(const View& view) = 0;
 };
 

@@ -36,7 +36,8 @@ struct JobRecord {
   double isolated_s = 0;  // time on a fixed fair share of the cluster (sim/jobs/engine.h); 0 = not finished, or unknown
   double cost = 0;        // US dollars of the GPUs held
   // Free GPUs × seconds from its submission to its first GPUs (or its end), on hosts up and not under notice; of these
-  // the ones on hosts where less is free than min(GPUs it asks for, GPUs of the host). kNever: it never came, or jobs have no places.
+  // the ones on hosts where less is free than min(GPUs it asks for, GPUs of the host). kNever: it never came, or jobs
+  // have no places.
   double queue_free_gpu_s = kNever, queue_unusable_gpu_s = kNever;
 };
 
@@ -55,9 +56,10 @@ struct UseSample {  // numbers of GPUs count as those of the fleet
 struct FreeGpuTime {
   double gpu_s = 0;
   double scattered_gpu_s = 0;  // on hosts that are partly used
-  // Absent where GPUs are cut in slices. Mean over the jobs of the workload, of the free GPUs on hosts where less is free than min(GPUs the job asks for, GPUs
-  // of the host): the expected fragmentation of FGD (Weng et al., ATC'23) with whole GPUs. Their jobs run on one host; one
-  // that asks for more than a host has counts here as one that wants whole hosts.
+  // Absent where GPUs are cut in slices. Mean over the jobs of the workload, of the free GPUs on hosts where less is
+  // free than min(GPUs the job asks for, GPUs of the host): the expected fragmentation of FGD (Weng et al., ATC'23)
+  // with whole GPUs. Their jobs run on one host; one that asks for more than a host has counts here as one that wants
+  // whole hosts.
   std::optional<double> unusable_gpu_s;
 };
 

@@ -103,8 +103,9 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual PolicyTraits traits() const = 0;
-  // Called at most once, before begin(): answers of what costs time in decide() go by the log, which outlives the policy.
-  // All else is computed again where a run goes on. False: there are none, so that a run cannot go on from a snapshot.
+  // Called at most once, before begin(): answers of what costs time in decide() go by the log, which outlives the
+  // policy. All else is computed again where a run goes on. False: there are none, so that a run cannot go on from a
+  // snapshot.
   virtual bool keep_answers(AnswerLog* /*log*/) { return false; }
   // Called once before the first decide(). InvalidArgument: the policy cannot serve this fleet; the message has the
   // remedy.

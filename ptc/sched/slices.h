@@ -1,7 +1,7 @@
 #pragma once
-// Slices of GPUs (NVIDIA's MIG): the profiles of GPUs with seven compute and eight memory slices (A100, H100, H200, B200),
-// and where each may begin. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and its figures of
-// placements. A profile occupies memory slices [start, start + memory); two of one GPU do not overlap.
+// Slices of GPUs (NVIDIA's MIG): the profiles of GPUs with seven compute and eight memory slices (A100, H100, H200,
+// B200), and where each may begin. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and its
+// figures of placements. A profile occupies memory slices [start, start + memory); two of one GPU do not overlap.
 //
 //   memory slice   0   1   2   3   4   5   6   7
 //   1g             ×   ×   ×   ×   ×   ×   ×        one of seven

@@ -33,8 +33,8 @@ TEST(Slices, SharesOfTwoDigits) {
   EXPECT_EQ(name(1), "7g");
 }
 
-// All sets of profiles that fill a GPU as far as they can, by their compute slices. NVIDIA's guide lists the combinations
-// of an A100: seven 1g; 4g with 2g and 1g or with 3g; two 3g; ...
+// All sets of profiles that fill a GPU as far as they can, by their compute slices. NVIDIA's guide lists the
+// combinations of an A100: seven 1g; 4g with 2g and 1g or with 3g; two 3g; ...
 TEST(Slices, WholeGpusByEnumeration) {
   std::set<std::multiset<int>> full;
   const auto fill = [&](const auto& self, uint8_t used, std::multiset<int> has) -> void {

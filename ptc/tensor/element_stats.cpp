@@ -94,7 +94,8 @@ class Gathering {
     Value min = std::numeric_limits<Value>::infinity(), max = -std::numeric_limits<Value>::infinity();
     int64_t nans = 0, zeros = 0;
   };
-  // Most numbers of a tensor have a few exponents: counts of neighbours are apart, so that none waits for the one before.
+  // Most numbers of a tensor have a few exponents: counts of neighbours are apart, so that none waits for the one
+  // before.
   static constexpr size_t kCounts = sizeof(Value) == 4 ? 4 : 1;
 
   void take(Value value, size_t lane_number) {

@@ -1,6 +1,6 @@
 #pragma once
-// What can be said of many elements in one pass: counts, extremes, sums, and magnitudes by powers of two. Values are taken
-// as double; integers beyond 2^53 are rounded. Pure functions; any thread.
+// What can be said of many elements in one pass: counts, extremes, sums, and magnitudes by powers of two. Values are
+// taken as double; integers beyond 2^53 are rounded. Pure functions; any thread.
 //
 //   stats_of(chunk 0) ─┐
 //   stats_of(chunk 1) ─┼─ add, in this order ─► the same digits on any number of threads
@@ -16,8 +16,8 @@
 namespace scalai::tensor {
 
 struct ElementStats {
-  // magnitudes[i]: elements with 2^(i − 127) <= |x| < 2^(i − 126), finite and not 0. The first has all that are smaller too,
-  // the last all that are larger.
+  // magnitudes[i]: elements with 2^(i − 127) <= |x| < 2^(i − 126), finite and not 0. The first has all that are smaller
+  // too, the last all that are larger.
   static constexpr int kMagnitudes = 255, kBias = 127;
 
   int64_t elements = 0, nans = 0, infinities = 0, zeros = 0;

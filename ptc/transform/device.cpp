@@ -25,8 +25,8 @@ int64_t row_elements(const Tensor& tensor) {
   return std::max<int64_t>(elements, 1);
 }
 
-// Calls queue(chunk, part, address) when a part is on its way, and what that gave when it is there: while the device works at
-// one chunk, the host fills the other.
+// Calls queue(chunk, part, address) when a part is on its way, and what that gave when it is there: while the device
+// works at one chunk, the host fills the other.
 using WhenDone = std::function<absl::Status()>;
 using Queue = std::function<absl::StatusOr<WhenDone>(Chunk& chunk, const Box& part, std::byte* address)>;
 class Making {

@@ -1,12 +1,12 @@
 #pragma once
-// Built-in steps (transform.h) computed by a device, such as a GPU, in place of the host. What they read goes up in chunks of
-// bounded size, all steps of a tensor are computed where the chunk is, and what they give comes down:
+// Built-in steps (transform.h) computed by a device, such as a GPU, in place of the host. What they read goes up in
+// chunks of bounded size, all steps of a tensor are computed where the chunk is, and what they give comes down:
 //
 //   source ─► pinned host memory of a chunk ─► device: step ─► step ─► … ─► pinned host memory ─► reader
 //             (the host fills one of two chunks while the device works at the other)
 //
-// So the state may be larger than the device's memory. Results are those of the host, bit by bit (step_core.h). Steps of
-// users, and all steps before one, stay on the host. The interface knows no GPU: executor/cuda has one.
+// So the state may be larger than the device's memory. Results are those of the host, bit by bit (step_core.h). Steps
+// of users, and all steps before one, stay on the host. The interface knows no GPU: executor/cuda has one.
 
 #include <cstddef>
 #include <cstdint>
@@ -79,14 +79,14 @@ struct OnDevice {
 // Whether chunks of this size are large enough. InvalidArgument: why not, for behind a tensor's name.
 absl::Status check_fits(const Tensor& tensor, int64_t chunk_bytes);
 
-// Makes a box of a tensor, which has on_device and fits, part by part. `take` gets each part where the device has it, at the
-// latest when this returns; the memory is its own during the call only. Errors: of the device, of reading, of `take`; and those
-// that the host's steps have.
+// Makes a box of a tensor, which has on_device and fits, part by part. `take` gets each part where the device has it,
+// at the latest when this returns; the memory is its own during the call only. Errors: of the device, of reading, of
+// `take`; and those that the host's steps have.
 using TakePart = std::function<absl::Status(const Box& part, const std::byte* on_device)>;
 absl::Status make_on(Device& device, const Tensor& tensor, const Box& box, const Origin& origin, const TakePart& take);
 
-// Reads of tensors with steps compute on the device from now on, which lives as long as they do. They take the device's memory
-// beside their scratch_bytes. Returns why some stay on the host, a line each.
+// Reads of tensors with steps compute on the device from now on, which lives as long as they do. They take the device's
+// memory beside their scratch_bytes. Returns why some stay on the host, a line each.
 std::vector<std::string> compute_on(const std::shared_ptr<Device>& device, std::span<Tensor> tensors);
 
 }  // namespace scalai::transform

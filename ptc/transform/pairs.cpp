@@ -40,8 +40,8 @@ absl::StatusOr<std::vector<double>> read_f64(const Tensor& tensor, const Box& bo
 struct Delta : LowRankPair {
   int64_t rank() const { return a->shape[0]; }
 
-  // values += factor · B A, for the elements of `box`, dense over `values_box`. Reads the rows of B and the columns of A
-  // between the first and the last one that the box has.
+  // values += factor · B A, for the elements of `box`, dense over `values_box`. Reads the rows of B and the columns of
+  // A between the first and the last one that the box has.
   absl::Status add(const Box& box, const Box& values_box, std::span<double> values) const {
     int64_t least = part.piece.offset, most = part.piece.offset, first_column = part.columns, last_column = 0;
     for (size_t d = 0; d < static_cast<size_t>(box.rank); ++d) {
@@ -73,7 +73,8 @@ struct Delta : LowRankPair {
     return absl::OkStatus();
   }
 
-  // visit(place in values, row, column) for each element of `box`, whose places in the matrix step along the last dimension.
+  // visit(place in values, row, column) for each element of `box`, whose places in the matrix step along the last
+  // dimension.
   template <class Visit>
   void visit(const Box& box, const Box& values_box, const Visit& each) const {
     const auto strides = values_box.shape().strides();

@@ -1,14 +1,14 @@
 #pragma once
-// The arithmetic of built-in steps over dense arrays, element by element: the cores of the kernels that compute chunks on a
-// device (device.h). The host's own functions (functions.cpp, pairs.cpp) share with them no more than what an operation
-// gives, and are their oracle.
+// The arithmetic of built-in steps over dense arrays, element by element: the cores of the kernels that compute chunks
+// on a device (device.h). The host's own functions (functions.cpp, pairs.cpp) share with them no more than what an
+// operation gives, and are their oracle.
 //
 // Same bits everywhere: each operation is rounded on its own, to nearest even. GPUs use intrinsics that no compiler
-// contracts to a fused multiply-add, and this library is built with -ffp-contract=off. A NaN is made by integers, because
-// processors disagree about its sign and payload.
+// contracts to a fused multiply-add, and this library is built with -ffp-contract=off. A NaN is made by integers,
+// because processors disagree about its sign and payload.
 //
-// A work is plain data; addresses are of memory that the device reaches, arrays begin at multiples of their elements' size.
-// Pure functions; any thread, host and GPU.
+// A work is plain data; addresses are of memory that the device reaches, arrays begin at multiples of their elements'
+// size. Pure functions; any thread, host and GPU.
 
 #include <bit>
 #include <cmath>
@@ -57,8 +57,8 @@ SCALAI_HOST_DEVICE inline double dot(int64_t count, const A& a, const B& b) {
   return sum;
 }
 
-// What a code of 1 stands for in a row with this largest magnitude; infinity: beyond F32. Rows of zeros have 1. A factor of
-// few bits, as those of the least numbers, is not rounded down: the largest element would have no code.
+// What a code of 1 stands for in a row with this largest magnitude; infinity: beyond F32. Rows of zeros have 1. A
+// factor of few bits, as those of the least numbers, is not rounded down: the largest element would have no code.
 inline constexpr double kMostCode = 127;  // of I8; −128 is not used, so that codes are symmetric
 SCALAI_HOST_DEVICE inline float factor_of(double largest) {
   constexpr double kMostFloat = 0x1.fffffep127;
@@ -152,8 +152,8 @@ SCALAI_HOST_DEVICE inline void run(const Elements& work, int64_t thread, int64_t
   }
 }
 
-// values += factor · B A for the elements of a box. Element (i, j, …) of it has its value `at` + Σ index · at_step, and its place
-// in the matrix `place` + Σ index · place_step, in rows of `columns`.
+// values += factor · B A for the elements of a box. Element (i, j, …) of it has its value `at` + Σ index · at_step, and
+// its place in the matrix `place` + Σ index · place_step, in rows of `columns`.
 struct LowRank {
   int64_t count = 0;  // elements of the box
   int32_t dims = 0;
@@ -186,7 +186,8 @@ SCALAI_HOST_DEVICE inline void run(const LowRank& work, int64_t thread, int64_t 
   }
 }
 
-// The largest magnitude of each row as the bits of an F64, raised from what is there; at least kNotFinite if an element is not finite.
+// The largest magnitude of each row as the bits of an F64, raised from what is there; at least kNotFinite if an element
+// is not finite.
 inline constexpr uint64_t kNotFinite = 0x7ff0000000000000u;
 struct RowPeaks {
   DType dtype = DType::kF32;
@@ -218,7 +219,8 @@ SCALAI_HOST_DEVICE inline void run(const RowPeaks& work, int64_t thread, int64_t
   if (peak > 0) raise(work.peaks, row, peak);
 }
 
-// Codes in I8 of columns `first` to `last` − 1 of each row, or the factors of all rows in F32. Rows without a factor have any.
+// Codes in I8 of columns `first` to `last` − 1 of each row, or the factors of all rows in F32. Rows without a factor
+// have any.
 struct RowCodes {
   DType dtype = DType::kF32;
   bool factors = false;

@@ -1,9 +1,10 @@
 #pragma once
 // Functions over tensors on their way from one place to another. A tensor is something that gives boxes; a step makes
-// tensors of tensors, and reads nothing. Whoever writes the result reads it box by box, and each box reads the boxes that it
-// is made of. So states of any size pass through bounded memory, whoever reads and whoever writes.
+// tensors of tensors, and reads nothing. Whoever writes the result reads it box by box, and each box reads the boxes
+// that it is made of. So states of any size pass through bounded memory, whoever reads and whoever writes.
 //
-//   reader of the source ◄── box ── step ◄── box ── step ◄── box ── writer          boxes are asked for from right to left
+//   reader of the source ◄── box ── step ◄── box ── step ◄── box ── writer          boxes are asked for from right to
+//   left
 //
 // How a step splits its work says which boxes of its inputs make a box of its output:
 //
@@ -38,13 +39,13 @@ using tensor::DType;
 using tensor::Shape;
 
 // The elements of a box inside the tensor, dense and row-major, in its type; `dst` has exactly their bytes.
-// `origin`, unless empty, gives the elements of the tensor that the steps began with, in place of its own source: for one
-// whose parts come from somewhere else at each read. Steps hand it on; nobody keeps it.
+// `origin`, unless empty, gives the elements of the tensor that the steps began with, in place of its own source: for
+// one whose parts come from somewhere else at each read. Steps hand it on; nobody keeps it.
 using Origin = std::function<absl::Status(const Box& box, std::span<std::byte> dst)>;
 using ReadBox = std::function<absl::Status(const Box& box, std::span<std::byte> dst, const Origin& origin)>;
 
-// A part of a tensor that others know as (a part of) a matrix of another name: Hugging Face's "q_proj.weight" is rows of
-// a fused tensor. Offset and strides of the piece count elements of that matrix, which is dense and row-major.
+// A part of a tensor that others know as (a part of) a matrix of another name: Hugging Face's "q_proj.weight" is rows
+// of a fused tensor. Offset and strides of the piece count elements of that matrix, which is dense and row-major.
 struct MatrixPart {
   std::string name;
   int64_t rows = 0, columns = 0;
@@ -99,8 +100,8 @@ struct Function {
   };
   // InvalidArgument: the function is not for tensors of this type or shape; the message is put behind their name.
   std::function<absl::StatusOr<std::vector<Output>>(DType dtype, const Shape& shape)> outputs;
-  // A part of the tensor in memory: `in` has the elements of `part` in the tensor's type, `out` is for those of one output.
-  // With kRows `part` has whole rows. Its errors end the run.
+  // A part of the tensor in memory: `in` has the elements of `part` in the tensor's type, `out` is for those of one
+  // output. With kRows `part` has whole rows. Its errors end the run.
   struct Part {
     const Tensor* tensor = nullptr;
     Box box;
@@ -140,12 +141,13 @@ struct Other {
 };
 using OpenOther = std::function<absl::StatusOr<Other>(const std::string& path)>;
 
-// "cast(bf16)", "scale(0.5, tensors=decoder.*)": NAME(VALUE, …, KEY=VALUE, …); a value with a comma or a bracket stands in "".
+// "cast(bf16)", "scale(0.5, tensors=decoder.*)": NAME(VALUE, …, KEY=VALUE, …); a value with a comma or a bracket stands
+// in "".
 //
 //   cast(DTYPE)            fp32, bf16, fp16, fp64 or a name of safetensors
 //   scale(FACTOR)
-//   quantise(i8)           rows times 127 / largest magnitude, rounded to nearest even, at most 127; "NAME_scale" has the factor
-//                          of each row; rows whose factor is no finite F32 are errors
+//   quantise(i8)           rows times 127 / largest magnitude, rounded to nearest even, at most 127; "NAME_scale" has
+//                          the factor of each row; rows whose factor is no finite F32 are errors
 //   lora(PATH, alpha=A)
 //   average(PATH, …)
 //
@@ -154,9 +156,9 @@ absl::StatusOr<std::vector<Step>> parse_steps(std::span<const std::string> texts
 // One of the names above; their list, for messages and completion.
 std::span<const std::string_view> step_names();
 
-// The tensors after all steps, in order; new ones come right behind theirs. InvalidArgument, all problems at once, a line
-// each, with step, tensor and box: names that fit no tensor, types and shapes that a step is not for, other states that
-// differ, pairs that fit nothing, two tensors of one name. Errors of `open`.
+// The tensors after all steps, in order; new ones come right behind theirs. InvalidArgument, all problems at once, a
+// line each, with step, tensor and box: names that fit no tensor, types and shapes that a step is not for, other states
+// that differ, pairs that fit nothing, two tensors of one name. Errors of `open`.
 absl::StatusOr<std::vector<Tensor>> transform(std::span<const Step> steps, std::vector<Tensor> tensors,
                                               const OpenOther& open);
 

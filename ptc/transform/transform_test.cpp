@@ -99,8 +99,8 @@ TEST(Transform, MemoryIsBounded) {
   }
 }
 
-// A reader that gets the elements of the first tensor from somewhere else asks for what box_in_origin says, and no more; a
-// change there is in no other box than box_of_origin says.
+// A reader that gets the elements of the first tensor from somewhere else asks for what box_in_origin says, and no
+// more; a change there is in no other box than box_of_origin says.
 TEST(Transform, BoxesOfTheOriginAreThoseThatAreRead) {
   for (uint64_t seed = 600; seed < 800; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

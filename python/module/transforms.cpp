@@ -108,7 +108,8 @@ transform::Step step_of(const nb::handle& step) {
       list.push_back({std::get<0>(outputs[i]), dtypes[i].value_or(dtype), std::get<2>(outputs[i])});
     return list;
   };
-  // Weak: the caller keeps the step, and a function's globals may have the checkpoint, a ring that Python would not see here.
+  // Weak: the caller keeps the step, and a function's globals may have the checkpoint, a ring that Python would not see
+  // here.
   const Held weak = held(nb::weakref(step));
   function.run = [weak, dtypes](const Function::Part& part) {
     return call(*weak, part, dtypes[part.output].value_or(part.tensor->dtype));

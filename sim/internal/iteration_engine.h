@@ -1,6 +1,6 @@
 #pragma once
-// What happens in time: units (ranks, or classes of them) go through the phases of their slots, start flows and wait for
-// timers, messages, collectives and each other.
+// What happens in time: units (ranks, or classes of them) go through the phases of their slots, start flows and wait
+// for timers, messages, collectives and each other.
 
 #include <array>
 #include <cstdint>
@@ -39,7 +39,8 @@ class IterationEngine {
   };
   static constexpr int kChannels = 9;
 
-  // Where a unit is in its slot. Those before kDone follow one another; which do something depends on slot and schedule.
+  // Where a unit is in its slot. Those before kDone follow one another; which do something depends on slot and
+  // schedule.
   enum class Phase : uint8_t {
     kParametersRest,  // first slot of a step
     kParametersBeside,

@@ -180,7 +180,8 @@ std::vector<std::vector<int>> SharedFabric::routes_of(const FlowGroup& group, st
 
 // ---- alone ----------------------------------------------------------------------------------------------------------
 
-// Of the switches of each tier in the order in which the hosts come to them: the last one of a cluster may have fewer hosts.
+// Of the switches of each tier in the order in which the hosts come to them: the last one of a cluster may have fewer
+// hosts.
 std::vector<double> SharedFabric::uplink_rates(std::span<const HostId> hosts) const {
   std::vector<double> rates;
   for (const cluster::Tier& tier : tiers_) {

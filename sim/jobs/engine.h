@@ -73,9 +73,10 @@ struct Setup {
 //   isolated_s = work / (mean over GPU types, weighted by their GPUs, of the job's rate on g GPUs) x max(1, n g / N)
 // with g the GPUs it asked for, n jobs in the system and N GPUs up; n and N are means over the job's life.
 //
-// Errors: an inconsistent workload, fleet, availability or window (InvalidArgument, up to 20 problems); a decision that breaks
-// the rules of ptc/sched/policy.h (Internal, names the job and the host); errors of the policy and the change model; a
-// policy that leaves jobs waiting for ever although nothing more will happen (FailedPrecondition, names the first job).
+// Errors: an inconsistent workload, fleet, availability or window (InvalidArgument, up to 20 problems); a decision that
+// breaks the rules of ptc/sched/policy.h (Internal, names the job and the host); errors of the policy and the change
+// model; a policy that leaves jobs waiting for ever although nothing more will happen (FailedPrecondition, names the
+// first job).
 absl::StatusOr<Outcome> run(const Setup& setup);
 
 }  // namespace scalai::sched

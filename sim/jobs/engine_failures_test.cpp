@@ -176,8 +176,8 @@ TEST(Failures, OnlyJobsOnTheHostAreHit) {
   EXPECT_THAT(losses, ElementsAre(Pair(100, 0), Pair(110, 2)));
 }
 
-// Host 0 comes back and fails again while job a is on its way from there to host 1: 5 iterations are lost with the first
-// failure and 7 with the second, of which the engine tells nobody but the model.
+// Host 0 comes back and fails again while job a is on its way from there to host 1: 5 iterations are lost with the
+// first failure and 7 with the second, of which the engine tells nobody but the model.
 TEST(Failures, AChangeUnderWayLosesWhatAHostStillHeld) {
   class Sourced : public Noting {
    public:

@@ -58,8 +58,8 @@ struct Bench {
   }
 };
 
-// a and b of two GPUs have half of the time: b, of 50 s, ends at 100 s. a has 50 s left then, alone until c comes at 120 s, and
-// 30 s of these left, which take until 180 s. c has 30 of its 40 s done by then.
+// a and b of two GPUs have half of the time: b, of 50 s, ends at 100 s. a has 50 s left then, alone until c comes at
+// 120 s, and 30 s of these left, which take until 180 s. c has 30 of its 40 s done by then.
 TEST(Fluid, SharesByHand) {
   Bench bench;
   bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100), testing::rigid_job("b", 0, 2, 50),

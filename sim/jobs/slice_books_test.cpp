@@ -188,8 +188,8 @@ TEST(EngineSlices, ByHand) {
   EXPECT_DOUBLE_EQ(jobs[2].queue_free_gpu_s, 90 * 1 / 7.0);
 }
 
-// Three GPUs, each with a 3g and a 4g; of each one ends at 10 s. 10 slices are free then, but no whole GPU: the 7g waits
-// for the 3g that ends at 100 s, and the 1g that is granted later waits behind it, though it fits.
+// Three GPUs, each with a 3g and a 4g; of each one ends at 10 s. 10 slices are free then, but no whole GPU: the 7g
+// waits for the 3g that ends at 100 s, and the 1g that is granted later waits behind it, though it fits.
 TEST(EngineSlices, NobodyOvertakesWhoWaitsForSlices) {
   const Fleet fleet = sliced_fleet(1, 3);
   const Workload workload{.name = "",

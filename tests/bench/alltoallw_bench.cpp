@@ -3,8 +3,8 @@
 //
 //   mpirun -np N alltoallw_bench [--rows=R] [--columns=C] [--repetitions=K]
 //
-// Both buffers are touched, and one exchange is done, before the clock starts; a repetition takes as long as its slowest
-// rank. Every element is checked after the last one. Exit codes: 0 done; 2 command line; 5 an element is wrong.
+// Both buffers are touched, and one exchange is done, before the clock starts; a repetition takes as long as its
+// slowest rank. Every element is checked after the last one. Exit codes: 0 done; 2 command line; 5 an element is wrong.
 
 #include <mpi.h>
 

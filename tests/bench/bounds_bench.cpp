@@ -1,5 +1,5 @@
-// Bounds of the known graphs beside one order of evaluation, as CSV on stdout; results/bounds/run writes it to a file. A program
-// without Google Benchmark: the numbers are transfers, `seconds` is what the eigenvalues of
+// Bounds of the known graphs beside one order of evaluation, as CSV on stdout; results/bounds/run writes it to a file.
+// A program without Google Benchmark: the numbers are transfers, `seconds` is what the eigenvalues of
 // the graph (star) took.
 #include <fmt/core.h>
 

@@ -1,13 +1,14 @@
-// How fast `scalai fs` is beside Debian's bindfs, a file system that passes files through, on the same bytes in the same
-// run; and how long mounting a large dataset takes.
+// How fast `scalai fs` is beside Debian's bindfs, a file system that passes files through, on the same bytes in the
+// same run; and how long mounting a large dataset takes.
 //
 //   fs_bench [--rounds=5] [--layers=16] [--samples=100000000] [--folder=/tmp] [--csv=FILE]
 //
 // The checkpoint is a Llama in Hugging Face's form, one file for each of 8 readers (121 MB a layer, bf16). Read through
-// views/tp4-pp2 are, rank by rank: "dim 0", the tensors that are cut along their first dimension, and "dim 1", those cut
-// along the second (rows of 4 KiB). bindfs shows the source's files; its readers read as many bytes, one file each. Reads
-// are of 1 MiB, one after the other. The source lies in the page cache; what the mounts themselves have cached is dropped
-// before each measurement. Programs take turns, every other round goes backwards, and what counts is the median.
+// views/tp4-pp2 are, rank by rank: "dim 0", the tensors that are cut along their first dimension, and "dim 1", those
+// cut along the second (rows of 4 KiB). bindfs shows the source's files; its readers read as many bytes, one file each.
+// Reads are of 1 MiB, one after the other. The source lies in the page cache; what the mounts themselves have cached is
+// dropped before each measurement. Programs take turns, every other round goes backwards, and what counts is the
+// median.
 //
 // The dataset has TFRecords of 24 bytes. The clock runs from when its index is mapped until a rank's folder is listed.
 // Exit codes: 0 done; 2 command line; 4 FUSE or bindfs is missing; 5 something failed.
@@ -67,7 +68,7 @@ void must(const absl::Status& status) {
   if (!status.ok()) give_up(5, message_of(status));
 }
 
-// --- the checkpoint ---------------------------------------------------------------------------------------------------
+// --- the checkpoint --------------------------------------------------------------------------------------------------
 
 std::string config_text(int64_t layers) {
   return fmt::format(
@@ -129,7 +130,7 @@ void write_checkpoint(const std::string& folder, int64_t layers) {
       << fmt::format("{{\"metadata\": {{\"total_size\": {}}}, \"weight_map\": {{{}}}}}", total, map);
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------------
+// --- reading ---------------------------------------------------------------------------------------------------------
 
 struct Part {
   int64_t offset = 0, bytes = 0;
@@ -209,7 +210,7 @@ std::vector<Task> first(std::vector<Task> tasks, int count) {
   return tasks;
 }
 
-// --- rates ------------------------------------------------------------------------------------------------------------
+// --- rates -----------------------------------------------------------------------------------------------------------
 
 struct Case {
   std::string name;
@@ -270,7 +271,7 @@ void print_rates(const std::vector<Case>& cases) {
   }
 }
 
-// --- mounting a dataset -----------------------------------------------------------------------------------------------
+// --- mounting a dataset ----------------------------------------------------------------------------------------------
 
 void write_records(const std::string& path, int64_t count) {
   std::string record(24, '\0');
@@ -331,7 +332,7 @@ void time_mounting(const Options& options, const std::string& folder, std::ofstr
              format_seconds(*median(times)));
 }
 
-// --- all of it --------------------------------------------------------------------------------------------------------
+// --- all of it -------------------------------------------------------------------------------------------------------
 
 int shell(const std::string& command) { return std::system(command.c_str()); }
 

@@ -1,6 +1,6 @@
-// How long one simulated training step takes: Llama-3 405B as tp8,pp16 on up to 16,384 GPUs, all alike, or with one slow GPU,
-// which leaves little symmetry. Counters: classes of ranks, events/s, and `x_whole`, how many times faster folding by
-// symmetry is than every rank by itself, both on 1,024 GPUs.
+// How long one simulated training step takes: Llama-3 405B as tp8,pp16 on up to 16,384 GPUs, all alike, or with one
+// slow GPU, which leaves little symmetry. Counters: classes of ranks, events/s, and `x_whole`, how many times faster
+// folding by symmetry is than every rank by itself, both on 1,024 GPUs.
 
 #include <chrono>
 #include <vector>

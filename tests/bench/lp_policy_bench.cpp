@@ -1,5 +1,6 @@
-// Policies by linear programs: whole traces under Gavel's policies, and single programs of growing size. The yardstick of the run
-// is a Gaussian elimination of 200 x 200 numbers in plain C++: `eliminations` is how many of them a case takes.
+// Policies by linear programs: whole traces under Gavel's policies, and single programs of growing size. The yardstick
+// of the run is a Gaussian elimination of 200 x 200 numbers in plain C++: `eliminations` is how many of them a case
+// takes.
 //
 // BM_Trace needs a checkout of github.com/stanford-futuredata/gavel, named by SCALAI_GAVEL (its traces and table of
 // throughputs); results/policies/run sets it, and runs Gavel's own simulator beside it.

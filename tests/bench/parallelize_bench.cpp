@@ -1,5 +1,5 @@
-// How long the parallelizer's search takes. The yardstick is pricing every point of the space, of the same run: it is what
-// best-first order and bounds save. 16,384 GPUs shall take less than a second on one core.
+// How long the parallelizer's search takes. The yardstick is pricing every point of the space, of the same run: it is
+// what best-first order and bounds save. 16,384 GPUs shall take less than a second on one core.
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// Planning time. The yardstick of the boxes case is the plain way, every old box against every new one; counters say how
-// many times faster the planner is, how many operations it made and how large the plan file is.
+// Planning time. The yardstick of the boxes case is the plain way, every old box against every new one; counters say
+// how many times faster the planner is, how many operations it made and how large the plan file is.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
-// `scalai checkpoint reshard` against a copy: writes a synthetic Hugging Face checkpoint, then in each round copies it (`cp -r`,
-// `sync -f`) and reshards it into each layout, all flushed to disk. The source is in the page cache. Prints medians, the
-// ratio to the copy, and the most memory that a run had.
+// `scalai checkpoint reshard` against a copy: writes a synthetic Hugging Face checkpoint, then in each round copies it
+// (`cp -r`, `sync -f`) and reshards it into each layout, all flushed to disk. The source is in the page cache. Prints
+// medians, the ratio to the copy, and the most memory that a run had.
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// exec_chaos: runs of `scalai exec` of every kind, each with a fault at a random moment; nothing may be lost, mixed, hang or
-// stay.
+// exec_chaos: runs of `scalai exec` of every kind, each with a fault at a random moment; nothing may be lost, mixed,
+// hang or stay.
 
 #include <fmt/format.h>
 #include <sched.h>

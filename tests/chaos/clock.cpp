@@ -1,6 +1,6 @@
-// The system's date as a run sees it, for LD_PRELOAD: moved by as many nanoseconds as the file $SCALAI_CLOCK says, from one
-// moment to the next. Other clocks are untouched. Waits of Abseil and gRPC until a date begin as under the moved date; one
-// that has begun when the date moves stays as it is.
+// The system's date as a run sees it, for LD_PRELOAD: moved by as many nanoseconds as the file $SCALAI_CLOCK says, from
+// one moment to the next. Other clocks are untouched. Waits of Abseil and gRPC until a date begin as under the moved
+// date; one that has begun when the date moves stays as it is.
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #pragma once
-// What is done to the processes of a run while it goes on. They are known by a mark in their environment, SCALAI_CHAOS=FOLDER.
-// Each call takes as long as the trouble, and ends it. Any thread; one at a time per run.
+// What is done to the processes of a run while it goes on. They are known by a mark in their environment,
+// SCALAI_CHAOS=FOLDER. Each call takes as long as the trouble, and ends it. Any thread; one at a time per run.
 
 #include <sys/types.h>
 

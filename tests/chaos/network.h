@@ -1,5 +1,6 @@
 #pragma once
-// Hosts of a run as network namespaces on a bridge, and faults between them. Needs root, ip (iproute2) and nft (nftables).
+// Hosts of a run as network namespaces on a bridge, and faults between them. Needs root, ip (iproute2) and nft
+// (nftables).
 //
 //   controller (10.77.R.1) ── bridge ─┬─ veth ─ host 0 (10.77.R.10)
 //                                     └─ veth ─ host 1 (10.77.R.11) …
@@ -20,8 +21,8 @@ namespace scalai::chaos {
 
 class Network {
  public:
-  // Once, before there are threads: gives this process and its children a network and mounts of their own, which end with
-  // them. False: not allowed, or a tool is missing.
+  // Once, before there are threads: gives this process and its children a network and mounts of their own, which end
+  // with them. False: not allowed, or a tool is missing.
   static bool enter();
 
   // `number` R from 0 to 250: one object at a time has it.

@@ -1,6 +1,6 @@
-// Random kills of `scalai checkpoint reshard`: starts it, kills it at a random moment, looks at what lies there, and starts it again
-// until it ends by itself. DST is never there half, what is there in the end is what an undisturbed run writes, and
-// nothing else is left. The seed is printed; a failing run's folder stays.
+// Random kills of `scalai checkpoint reshard`: starts it, kills it at a random moment, looks at what lies there, and
+// starts it again until it ends by itself. DST is never there half, what is there in the end is what an undisturbed run
+// writes, and nothing else is left. The seed is printed; a failing run's folder stays.
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
 #pragma once
 // One run of `scalai exec` with a fault:
 //
-//   Choice ─► scenario, files ─► controller ─► delay ─► fault ─► it ends, or is resumed ─► judge(), replay, what is left
+//   Choice ─► scenario, files ─► controller ─► delay ─► fault ─► it ends, or is resumed ─► judge(), replay, what is
+//   left
 //
 // Several may be played at a time, each by one thread.
 

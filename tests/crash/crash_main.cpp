@@ -1,5 +1,5 @@
-// crash_states: loss of power at any moment of our work on files. Records it, and opens with our readers what a crash may
-// leave.
+// crash_states: loss of power at any moment of our work on files. Records it, and opens with our readers what a crash
+// may leave.
 
 #include <fmt/format.h>
 #include <unistd.h>

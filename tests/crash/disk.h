@@ -5,8 +5,8 @@
 //             └► pending changes ── fsync of their file or folder ──► durable
 //
 // A crash keeps the durable part and, of the pending changes, any combination that these rules allow:
-//   file data      each block of 4 KiB has the content of the last fsync, or that after any later write to it. One block
-//                  of a state may be torn: each of its 512-byte sectors from before or after its last write.
+//   file data      each block of 4 KiB has the content of the last fsync, or that after any later write to it. One
+//                  block of a state may be torn: each of its 512-byte sectors from before or after its last write.
 //   file size      any size that the file has had since then, independent of the data: blocks without data are zeros.
 //                  A shrinking is an order: no write after it is there without it.
 //   folder entries create, mkdir, link, rename, exchange, unlink and rmdir are there as a whole or not at all, in any

@@ -1,6 +1,6 @@
 #pragma once
-// One record of a recording: this header, then the path, the other path, then the data. Written by the recorder with one
-// write(2) each, in the order in which the operations took effect, over all processes.
+// One record of a recording: this header, then the path, the other path, then the data. Written by the recorder with
+// one write(2) each, in the order in which the operations took effect, over all processes.
 
 #include <cstdint>
 

@@ -305,8 +305,8 @@ void* mapping(void* address, size_t length, int protection, int flags, int fd, o
   return reinterpret_cast<void*>(::syscall(SYS_mmap, address, length, protection, flags, fd, offset));
 }
 
-// fopen opens inside the C library: what it made or emptied shows before and after. Streams of <cstdio> write inside it,
-// too; the recorded operations would then not give the folder, and that is checked.
+// fopen opens inside the C library: what it made or emptied shows before and after. Streams of <cstdio> write inside
+// it, too; the recorded operations would then not give the folder, and that is checked.
 template <typename Call>
 FILE* opening(const char* path, const char* mode, const Call& call) {
   const std::string place = mode != nullptr && (mode[0] == 'w' || mode[0] == 'a') ? place_of(AT_FDCWD, path) : "";

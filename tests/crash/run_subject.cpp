@@ -1,5 +1,5 @@
-// The folder of `scalai exec`: a whole run, in an empty folder and in that of an earlier run. What the journal says must
-// be in the folder, above all the checkpoint to go back to: a loss of power takes all workers.
+// The folder of `scalai exec`: a whole run, in an empty folder and in that of an earlier run. What the journal says
+// must be in the folder, above all the checkpoint to go back to: a loss of power takes all workers.
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -67,8 +67,8 @@ void add_families(const std::vector<Dimension>& dimensions, std::vector<Choice>&
   }
 }
 
-// The last few changes of names in any combination, all else as programs see it: two steps in the wrong order show here,
-// at one moment or the next.
+// The last few changes of names in any combination, all else as programs see it: two steps in the wrong order show
+// here, at one moment or the next.
 void add_latest(const std::vector<Dimension>& dimensions, std::vector<Choice>& choices) {
   std::vector<size_t> latest;
   for (size_t i = dimensions.size(); i-- > 0 && latest.size() < 3;) {

@@ -46,7 +46,7 @@ class Draw {
   Random random_;
 };
 
-// --- tensors ----------------------------------------------------------------------------------------------------------
+// --- tensors ---------------------------------------------------------------------------------------------------------
 
 // What both sides agree on. `groups` of equal size along dimension `grouped` belong together (query groups, halves).
 struct Tensor {
@@ -163,7 +163,7 @@ class TensorDraw {
   std::vector<Tensor> tensors_;
 };
 
-// --- layouts ----------------------------------------------------------------------------------------------------------
+// --- layouts ---------------------------------------------------------------------------------------------------------
 
 // One tensor's cuts and pins over a mesh.
 class LayoutDraw {
@@ -274,7 +274,7 @@ class LayoutDraw {
   bool uniform_ = true;           // all parts so far are of one size
 };
 
-// --- sides ------------------------------------------------------------------------------------------------------------
+// --- sides -----------------------------------------------------------------------------------------------------------
 
 Mesh draw_mesh(Draw& draw, int64_t ranks, const std::vector<std::string>& names) {
   std::vector<std::string> left = names;
@@ -349,7 +349,7 @@ std::vector<DeviceId> draw_devices(Draw& draw, std::vector<DeviceId> candidates)
   return candidates;
 }
 
-// --- what survives, and how to plan -----------------------------------------------------------------------------------
+// --- what survives, and how to plan ----------------------------------------------------------------------------------
 
 void draw_copies(Draw& draw, DifferentialCase& drawn) {
   for (int64_t copies = draw.between(1, 8); copies > 0; --copies) {

@@ -7,7 +7,8 @@
 
 namespace scalai::differential {
 
-// Whether only what is held is freed, once, neither kept nor read later, and the plan's DeviceMemory is what comes of it.
+// Whether only what is held is freed, once, neither kept nor read later, and the plan's DeviceMemory is what comes of
+// it.
 inline bool memory_is_true(const plan::Plan& plan, const plan::PlannerInput& in, const Labels& held) {
   const auto old_size = [&](int t) { return tensor::size_of(in.from.tensors[t].dtype); };
   const auto new_size = [&](int t) { return tensor::size_of(in.to.tensors[t].dtype); };

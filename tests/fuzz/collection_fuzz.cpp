@@ -1,5 +1,5 @@
-// Any bytes or changed collections as a collection file: parsing and validation may refuse them but must not crash, hang or accept what they
-// cannot write out and read back.
+// Any bytes or changed collections as a collection file: parsing and validation may refuse them but must not crash,
+// hang or accept what they cannot write out and read back.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as an events.csv: reading may refuse them but must not crash or hang, and events that it accepts are the same
-// when they are written and read.
+// Any bytes as an events.csv: reading may refuse them but must not crash or hang, and events that it accepts are the
+// same when they are written and read.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Any bytes as a family of models: parsing may refuse them but must not crash or hang, and models, namings and layouts of
-// what it accepts can be made or are refused. The first byte chooses: a family file or a model.textproto. Half of the
-// mutants are well-formed family files.
+// Any bytes as a family of models: parsing may refuse them but must not crash or hang, and models, namings and layouts
+// of what it accepts can be made or are refused. The first byte chooses: a family file or a model.textproto. Half of
+// the mutants are well-formed family files.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
-// Family files that are changed and stay well-formed, and all that is computed with a family's numbers: by family_fuzz for
-// long, by family_files_test a little.
+// Family files that are changed and stay well-formed, and all that is computed with a family's numbers: by family_fuzz
+// for long, by family_files_test a little.
 
 #include <cstdint>
 #include <regex>

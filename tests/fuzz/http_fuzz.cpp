@@ -1,5 +1,5 @@
-// What a web server answers to somebody who reads a file by ranges: a list of answers, one a request, the last one again and again.
-// Reading may fail but must not crash, hang or give bytes that no answer had.
+// What a web server answers to somebody who reads a file by ranges: a list of answers, one a request, the last one
+// again and again. Reading may fail but must not crash, hang or give bytes that no answer had.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

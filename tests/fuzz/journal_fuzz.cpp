@@ -1,6 +1,7 @@
-// A journal with rows that nobody wrote, or damaged bytes: opening and reading it may refuse them but must not crash, hang
-// or invent states. A JSON object has the rows of all tables. Else the first byte chooses: 'b' damage of the file, three bytes each: two where, one what to flip; else
-// lines "table column row value", in which `value` may be anything and a row 0 is added.
+// A journal with rows that nobody wrote, or damaged bytes: opening and reading it may refuse them but must not crash,
+// hang or invent states. A JSON object has the rows of all tables. Else the first byte chooses: 'b' damage of the file,
+// three bytes each: two where, one what to flip; else lines "table column row value", in which `value` may be anything
+// and a row 0 is added.
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What a controller answers to readers of a job's state, with fields changed: 'L' a step, 'S' other readers that have its blocks.
-// Readers and `scalai sync` may refuse it, or read less, but must not crash, hang or take up much memory.
+// What a controller answers to readers of a job's state, with fields changed: 'L' a step, 'S' other readers that have
+// its blocks. Readers and `scalai sync` may refuse it, or read less, but must not crash, hang or take up much memory.
 
 #include <google/protobuf/stubs/logging.h>
 

@@ -1,6 +1,7 @@
 #pragma once
-// Mutants that stay valid in structure: a message or a JSON document with a few fields changed, instead of bytes that no parser
-// takes. Numbers become edges, texts others, entries go, come twice or change places; what was left out appears.
+// Mutants that stay valid in structure: a message or a JSON document with a few fields changed, instead of bytes that
+// no parser takes. Numbers become edges, texts others, entries go, come twice or change places; what was left out
+// appears.
 //
 // A fuzzer that has them defines
 //   extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
@@ -46,7 +47,8 @@ std::string mutate_textproto(std::string_view text, std::string_view seed, googl
 // JSON with changes; `seed` where it is none.
 std::string mutate_json(std::string_view text, std::string_view seed, Random& random);
 
-// The input after `change`, in place; as it was where that is larger than `max_size`. Now and then libFuzzer changes bytes.
+// The input after `change`, in place; as it was where that is larger than `max_size`. Now and then libFuzzer changes
+// bytes.
 size_t mutate_input(uint8_t* data, size_t size, size_t max_size, unsigned seed, const Change& change);
 
 }  // namespace scalai::fuzz

@@ -1,5 +1,6 @@
-// Whatever hosts of `scalai near` answer: messages that parse, with fields changed. It may lose hosts and end with an error, but must
-// not crash, hang or take up much memory. The input is frames; a greeting begins those of the next host.
+// Whatever hosts of `scalai near` answer: messages that parse, with fields changed. It may lose hosts and end with an
+// error, but must not crash, hang or take up much memory. The input is frames; a greeting begins those of the next
+// host.
 
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>

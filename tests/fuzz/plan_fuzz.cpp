@@ -1,5 +1,6 @@
-// Any bytes or changed plans as a plan file, as they are and again with the digest made to fit: parsing may refuse them but must not crash,
-// hang or accept what overflows where a plan is lowered, or what is not the same when it is written and read.
+// Any bytes or changed plans as a plan file, as they are and again with the digest made to fit: parsing may refuse them
+// but must not crash, hang or accept what overflows where a plan is lowered, or what is not the same when it is written
+// and read.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Any bytes or changed answers as an answer of a policy program: reading may refuse them but must not crash or hang, and a decision that it
-// accepts names jobs that are there.
+// Any bytes or changed answers as an answer of a policy program: reading may refuse them but must not crash or hang,
+// and a decision that it accepts names jobs that are there.
 
 #include <array>
 #include <cstddef>

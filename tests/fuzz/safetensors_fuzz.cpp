@@ -1,6 +1,6 @@
-// Any bytes or changed files as what a checkpoint folder holds. The first byte chooses: a safetensors file (whole, with its length), a
-// manifest of either kind, or an index. Readers may refuse but must not crash, and what they accept they write and read
-// back equal.
+// Any bytes or changed files as what a checkpoint folder holds. The first byte chooses: a safetensors file (whole, with
+// its length), a manifest of either kind, or an index. Readers may refuse but must not crash, and what they accept they
+// write and read back equal.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,7 @@
-// Changed snapshots of a run of many jobs: a list of [question, words of its answer], which the log itself writes, so that all
-// checksums are right; a text after them is the rest of an answer that was being written. Going on with the file may refuse answers
-// but must not crash or hang, and gives those that are in it; shares that are accepted are the same when they are written.
+// Changed snapshots of a run of many jobs: a list of [question, words of its answer], which the log itself writes, so
+// that all checksums are right; a text after them is the rest of an answer that was being written. Going on with the
+// file may refuse answers but must not crash or hang, and gives those that are in it; shares that are accepted are the
+// same when they are written.
 
 #include <unistd.h>
 

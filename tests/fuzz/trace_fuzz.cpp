@@ -1,5 +1,5 @@
-// Any bytes as a trace: importing may refuse them with problems but must not crash or hang, and what is accepted reads back the
-// same when it is written in our own form. The first byte chooses the format.
+// Any bytes as a trace: importing may refuse them with problems but must not crash or hang, and what is accepted reads
+// back the same when it is written in our own form. The first byte chooses the format.
 
 #include <sys/mman.h>
 #include <unistd.h>

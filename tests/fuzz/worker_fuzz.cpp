@@ -1,7 +1,7 @@
-// Any bytes or changed commands as commands to a worker of one host with two devices, or as a request for what it holds: it may refuse them but
-// must not crash, hang or hand out what it does not hold. The first byte chooses: 'c' commands as text, with lines "--"
-// between them, 'C' one command; 'f' a request as text, 'F' its bytes. In texts the collections "a" and "b" and the plan
-// "p" stand for real ones.
+// Any bytes or changed commands as commands to a worker of one host with two devices, or as a request for what it
+// holds: it may refuse them but must not crash, hang or hand out what it does not hold. The first byte chooses: 'c'
+// commands as text, with lines "--" between them, 'C' one command; 'f' a request as text, 'F' its bytes. In texts the
+// collections "a" and "b" and the plan "p" stand for real ones.
 
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>

@@ -21,7 +21,7 @@ std::string_view first_word(std::string_view text) {
   return text.substr(0, static_cast<size_t>(end - text.begin()));
 }
 
-// --- blanking ---------------------------------------------------------------------------------------------------------
+// --- blanking --------------------------------------------------------------------------------------------------------
 
 size_t end_of_line_comment(std::string_view text, size_t at) {
   size_t end = text.find('\n', at);
@@ -96,7 +96,7 @@ void blank_directives(std::string& code) {
   }
 }
 
-// --- what a brace opens -----------------------------------------------------------------------------------------------
+// --- what a brace opens ----------------------------------------------------------------------------------------------
 
 enum class Scope { kNames, kFunction, kInitializer };  // kNames: namespaces and classes, where functions may stand
 

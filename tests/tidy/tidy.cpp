@@ -35,7 +35,7 @@ bool lies_in(std::string_view path, std::string_view folder) {
   return starts_with(path, folder) && path.size() > folder.size() && path[folder.size()] == '/';
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------------
+// --- reading ---------------------------------------------------------------------------------------------------------
 
 // Of scripts without an ending those that make results.
 bool is_read(const fs::path& path) {
@@ -57,7 +57,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-// --- include direction ------------------------------------------------------------------------------------------------
+// --- include direction -----------------------------------------------------------------------------------------------
 
 // The longest rule folder that holds the path, or "".
 std::string owner_of(const std::string& path, const std::vector<FolderRule>& rules) {
@@ -117,7 +117,7 @@ std::string problem_with_library(const File& file, const std::string& include,
   return "";
 }
 
-// --- words ------------------------------------------------------------------------------------------------------------
+// --- words -----------------------------------------------------------------------------------------------------------
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -134,7 +134,7 @@ void find_word(const File& file, std::string_view text, const BannedWord& banned
   }
 }
 
-// --- tests of sources -------------------------------------------------------------------------------------------------
+// --- tests of sources ------------------------------------------------------------------------------------------------
 
 bool needs_no_test(const std::string& path) {
   for (const char* ending : {"_test.cpp", "_bench.cpp", "_fuzz.cpp", "_main.cpp", "/main.cpp", "_command.cpp"}) {
@@ -170,7 +170,7 @@ std::set<std::string> headers_under_test(const std::vector<File>& files) {
   return headers;
 }
 
-// --- scenarios --------------------------------------------------------------------------------------------------------
+// --- scenarios -------------------------------------------------------------------------------------------------------
 
 bool opens_with_a_question(std::string_view text) {
   while (starts_with(text, "#")) {

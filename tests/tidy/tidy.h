@@ -26,7 +26,7 @@ struct Finding {
 // are left out.
 std::vector<File> read_tree(const std::string& root);
 
-// --- include direction ------------------------------------------------------------------------------------------------
+// --- include direction -----------------------------------------------------------------------------------------------
 
 struct FolderRule {
   std::string folder;
@@ -45,7 +45,7 @@ struct LibraryRule {
 std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
                                        const std::vector<LibraryRule>& libraries);
 
-// --- sizes ------------------------------------------------------------------------------------------------------------
+// --- sizes -----------------------------------------------------------------------------------------------------------
 
 struct Exception {
   std::string subject;  // a path, or "path:function" for a function
@@ -63,7 +63,7 @@ struct FunctionStatistics {
 };
 FunctionStatistics function_statistics(const std::vector<File>& files);
 
-// --- words ------------------------------------------------------------------------------------------------------------
+// --- words -----------------------------------------------------------------------------------------------------------
 
 enum class Where { kText, kCode };  // kCode: in C++ only, outside comments and literals
 
@@ -77,15 +77,16 @@ struct BannedWord {
 
 std::vector<Finding> banned_words(const std::vector<File>& files, const std::vector<BannedWord>& words);
 
-// --- companions -------------------------------------------------------------------------------------------------------
+// --- companions ------------------------------------------------------------------------------------------------------
 
-// Folders with sources, without README.md, and which the README.md above does not name as `folder/` (internal/ and testing/
-// belong to the folder above).
+// Folders with sources, without README.md, and which the README.md above does not name as `folder/` (internal/ and
+// testing/ belong to the folder above).
 std::vector<Finding> missing_readmes(const std::vector<File>& files);
 
 // A source has a test when its folder holds x_test.cpp, or the test of the header it implements a part of
-// (scenario_jobs.cpp: scenario_test.cpp), or any test that includes its header. Tests, their support in testing/, benchmarks,
-// fuzzers, examples, mains and commands (which tests/ runs as programs) need none. An exception for a file that is not there is a finding too.
+// (scenario_jobs.cpp: scenario_test.cpp), or any test that includes its header. Tests, their support in testing/,
+// benchmarks, fuzzers, examples, mains and commands (which tests/ runs as programs) need none. An exception for a file
+// that is not there is a finding too.
 std::vector<Finding> untested_sources(const std::vector<File>& files, const std::vector<Exception>& exceptions);
 
 // Tests that a document names as `Suite.Name` in backticks, and that are nowhere.
@@ -97,8 +98,8 @@ std::vector<Finding> unlisted_retries(const std::vector<File>& files, const std:
 // Scenarios that do not open with a question, or have no row in scenarios/README.md.
 std::vector<Finding> unindexed_scenarios(const std::vector<File>& files);
 
-// Folders of results/ without a row in results/README.md, `| [name](name/README.md) | answer | `command` | takes | needs |`, which
-// `./dev results` reads; and those with a `run` that their row's command does not call.
+// Folders of results/ without a row in results/README.md, `| [name](name/README.md) | answer | `command` | takes |
+// needs |`, which `./dev results` reads; and those with a `run` that their row's command does not call.
 std::vector<Finding> unindexed_results(const std::vector<File>& files);
 
 }  // namespace scalai::tidy

@@ -30,7 +30,7 @@ std::string report(const std::vector<Finding>& findings) {
     EXPECT_TRUE(found.empty()) << found.size() << " findings:\n" << report(found); \
   } while (false)
 
-// --- the tree ---------------------------------------------------------------------------------------------------------
+// --- the tree --------------------------------------------------------------------------------------------------------
 
 class Tree : public ::testing::Test {
  protected:
@@ -72,7 +72,7 @@ TEST_F(Tree, RetriesAreListedWithTheirTests) {
 TEST_F(Tree, ScenariosAskAndAreListed) { EXPECT_NO_FINDINGS(unindexed_scenarios(files())); }
 TEST_F(Tree, ResultsAreListed) { EXPECT_NO_FINDINGS(unindexed_results(files())); }
 
-// --- each rule can fail -----------------------------------------------------------------------------------------------
+// --- each rule can fail ----------------------------------------------------------------------------------------------
 
 std::vector<std::string> paths_of(const std::vector<Finding>& findings) {
   std::vector<std::string> paths;

@@ -1,6 +1,6 @@
 #pragma once
-// Buffers of one size that are used again, the last one given back first: it is still in the processor's cache, whichever
-// thread takes it. As many as were ever in use at once. Safe from several threads.
+// Buffers of one size that are used again, the last one given back first: it is still in the processor's cache,
+// whichever thread takes it. As many as were ever in use at once. Safe from several threads.
 
 #include <cstddef>
 #include <memory>

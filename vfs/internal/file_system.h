@@ -29,8 +29,8 @@ struct OpenFile {
   ByteSourcePtr source;
 };
 
-// The open files, by the address that the kernel keeps as their handle. Those of a mount that goes while they are open are
-// never released by the kernel, but go with this. Any thread.
+// The open files, by the address that the kernel keeps as their handle. Those of a mount that goes while they are open
+// are never released by the kernel, but go with this. Any thread.
 class OpenFiles {
  public:
   const OpenFile* add(OpenFile file) {

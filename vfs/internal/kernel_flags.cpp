@@ -8,7 +8,8 @@
 namespace scalai::vfs {
 namespace {
 
-// Of newer headers than Debian 12 has: FUSE_DIRECT_IO_ALLOW_MMAP is bit 36 of the features, so bit 4 of the second word.
+// Of newer headers than Debian 12 has: FUSE_DIRECT_IO_ALLOW_MMAP is bit 36 of the features, so bit 4 of the second
+// word.
 constexpr uint32_t kAllowMmap = 1U << 4;
 
 }  // namespace

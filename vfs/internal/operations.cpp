@@ -40,7 +40,7 @@ void refuse(fuse_req_t request, const std::string& path, const absl::Status& sta
   fuse_reply_err(request, error);
 }
 
-// --- attributes -------------------------------------------------------------------------------------------------------
+// --- attributes ------------------------------------------------------------------------------------------------------
 
 mode_t mode_of(Kind kind) {
   switch (kind) {
@@ -110,7 +110,7 @@ absl::StatusOr<KnownNodePtr> find_child(FileSystem& system, const KnownNode& par
   return system.nodes.look_up(parent, name, std::move(node));
 }
 
-// --- names and attributes ---------------------------------------------------------------------------------------------
+// --- names and attributes --------------------------------------------------------------------------------------------
 
 void look_up(fuse_req_t request, fuse_ino_t parent_id, const char* name) {
   FileSystem& system = system_of(request);
@@ -166,7 +166,7 @@ void stat_file_system(fuse_req_t request, fuse_ino_t) {
   fuse_reply_statfs(request, &facts);
 }
 
-// --- listings ---------------------------------------------------------------------------------------------------------
+// --- listings --------------------------------------------------------------------------------------------------------
 
 void open_directory(fuse_req_t request, fuse_ino_t id, fuse_file_info* info) {
   const auto directory = directory_of(request, system_of(request).nodes.get(id));
@@ -252,7 +252,7 @@ void read_directory_plus(fuse_req_t request, fuse_ino_t id, size_t bytes, off_t 
   list(request, id, bytes, from, /*plus=*/true);
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------------
+// --- reading ---------------------------------------------------------------------------------------------------------
 
 void open_file(fuse_req_t request, fuse_ino_t id, fuse_file_info* info) {
   FileSystem& system = system_of(request);
@@ -299,7 +299,7 @@ void read_file(fuse_req_t request, fuse_ino_t, size_t bytes, off_t offset, fuse_
   fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), wanted);
 }
 
-// --- control ----------------------------------------------------------------------------------------------------------
+// --- control ---------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<std::string> answer(FileSystem& system, const ControlMessage& message) {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, text_of(message));
@@ -332,8 +332,8 @@ void negotiate(void*, fuse_conn_info* connection) {
   connection->congestion_threshold = 48;
 }
 
-// An operation that throws, as where memory runs out, refuses its request; the server lives on. All of them answer as the
-// last thing. Exceptions must not come to libfuse, which is C.
+// An operation that throws, as where memory runs out, refuses its request; the server lives on. All of them answer as
+// the last thing. Exceptions must not come to libfuse, which is C.
 template <auto kOperation>
 struct Guarded;
 template <typename... Rest, void (*kOperation)(fuse_req_t, Rest...)>

@@ -154,8 +154,8 @@ HeaderList headers_of(const HttpRequest& request, const S3Access& s3) {
   return HeaderList(list);
 }
 
-// Signature Version 4, which libcurl makes; before 7.75 it cannot, and would send the secret as it is: then nothing is signed.
-// Returns the address.
+// Signature Version 4, which libcurl makes; before 7.75 it cannot, and would send the secret as it is: then nothing is
+// signed. Returns the address.
 std::string sign(CURL* handle, const std::string& url, const S3Access& s3) {
   if (!is_s3(url)) return url;
 #if LIBCURL_VERSION_NUM >= 0x074b00

@@ -4,9 +4,10 @@
 //   read ─► blocks ─► in memory? on its way? ─► on disk, checksum right? ─► one GET for neighbours ─► memory, disk
 //
 // A source shows the file as it was when opened. If the server's ETag, date or size changes, reads that need the server
-// fail. Blocks are keyed by version, so old and new bytes never mix. Of a server that says neither ETag nor date the first
-// bytes of a block count: other ones later are an error, and confirm() reads all blocks that were used again. Servers
-// without ranges are refused. URLs may contain secrets: messages and names of sources have no user, password or query.
+// fail. Blocks are keyed by version, so old and new bytes never mix. Of a server that says neither ETag nor date the
+// first bytes of a block count: other ones later are an error, and confirm() reads all blocks that were used again.
+// Servers without ranges are refused. URLs may contain secrets: messages and names of sources have no user, password or
+// query.
 
 #include <cstdint>
 #include <memory>
@@ -50,8 +51,8 @@ class Remote : public std::enable_shared_from_this<Remote> {
 
   // Sends one request for size and version. The source shares ownership of this object. Errors name the address.
   // NotFound: no such file, or no permission (401, 403). InvalidArgument: no http(s) address, a server without
-  // ranges, or one without versions where these are required. Aborted: not reachable. Reads of the source: InvalidArgument: the file changed or is gone; Aborted: all
-  // attempts failed.
+  // ranges, or one without versions where these are required. Aborted: not reachable. Reads of the source:
+  // InvalidArgument: the file changed or is gone; Aborted: all attempts failed.
   virtual absl::StatusOr<ByteSourcePtr> open(const std::string& url) const = 0;
   virtual RemoteStatistics statistics() const = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Retry rules of a request: pauses of ptc/base/backoff.h, and what the server asks for. Values without a clock. One thread
-// uses a RequestWaits.
+// Retry rules of a request: pauses of ptc/base/backoff.h, and what the server asks for. Values without a clock. One
+// thread uses a RequestWaits.
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 // Objects of S3 and what speaks like it (MinIO, Ceph, …): "s3://BUCKET/KEY" as an https address, and what signs requests
-// for it. Endpoint and credentials come from the environment, under the names that Amazon's tools use; without credentials
-// requests are not signed, which public buckets allow.
+// for it. Endpoint and credentials come from the environment, under the names that Amazon's tools use; without
+// credentials requests are not signed, which public buckets allow.
 
 #include <string>
 

@@ -9,8 +9,8 @@
 
 namespace scalai::parallel::validation {
 
-// Kind "memory": `published` in `unit`, GiB or GB (10^9 B). Kind "ratio": percent of the same run's memory without recomputation and sequence
-// parallelism. `quantity`:
+// Kind "memory": `published` in `unit`, GiB or GB (10^9 B). Kind "ratio": percent of the same run's memory without
+// recomputation and sequence parallelism. `quantity`:
 //   state        parameters, gradients and optimizer, the mean of all pipeline stages
 //   activations  of the first stage's layers, all micro-batches in flight
 //   allocated    all that PyTorch's tensors take in the worst stage

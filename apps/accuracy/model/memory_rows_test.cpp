@@ -57,8 +57,8 @@ TEST(MemoryRows, ActivationsOfAllLayers) {
   EXPECT_TRUE(result.exact);
 }
 
-// What nvidia-smi sees has the context and a communicator each of the world, a replica and tp; what the allocator reserves
-// has 8 % of all but the state.
+// What nvidia-smi sees has the context and a communicator each of the world, a replica and tp; what the allocator
+// reserves has 8 % of all but the state.
 TEST(MemoryRows, PeaksAreAllocatedReservedOrSeenFromOutside) {
   const double allocated = memory_of_row("quantity=allocated published=60").predicted;
   const double reserved = memory_of_row("quantity=reserved published=60").predicted;

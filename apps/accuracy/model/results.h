@@ -25,8 +25,8 @@ struct RowResult {
   // Values for the order of rows: utilisation of the GPUs, or the value itself.
   double rank_published = 0, rank_predicted = 0;
 
-  // Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge. Of steps and of
-  // memory, which is which follows from the row's name alone (held_out in step_rows.h).
+  // Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge. Of steps and
+  // of memory, which is which follows from the row's name alone (held_out in step_rows.h).
   bool held_out = false;
   std::string group;  // "dense A100 16-bit", "experts", "memory, peak", "restart" …: rows that are judged together
 

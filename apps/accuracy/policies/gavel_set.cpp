@@ -74,7 +74,8 @@ Rows gavel_fairness(const std::string& data) {
     const char *policy, *name, *note;
     double jct_h, makespan_h;
   };
-  // The second block: the simulator as it is released, which solves by ECOS (results/policies/gavel_simulate.py, seed 0).
+  // The second block: the simulator as it is released, which solves by ECOS (results/policies/gavel_simulate.py, seed
+  // 0).
   static constexpr char kHighs[] = "reference: its simulator changed to solve with HiGHS";
   static constexpr Case kCases[] = {{"gavel-max-min-agnostic", "agnostic LAS", kHighs, 5.775, 21.058},
                                     {"gavel-max-min", "Gavel LAS", kHighs, 3.954, 17.868},

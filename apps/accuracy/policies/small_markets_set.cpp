@@ -27,8 +27,8 @@ FleetEvent host_event(double at_s, FleetEvent::Kind kind, int64_t host) {
   return event;
 }
 
-// Spot at 1 dollar a second and GPU, on demand at 3; the work is half of the time to the deadline, so that the even pace
-// is met at whole seconds.
+// Spot at 1 dollar a second and GPU, on demand at 3; the work is half of the time to the deadline, so that the even
+// pace is met at whole seconds.
 absl::StatusOr<Tally> spot(const std::string& policy, small::SpotRule rule) {
   Tally tally;
   for (int seed = 1; seed <= kMarketCases; ++seed) {
@@ -187,8 +187,8 @@ absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
   return tally;
 }
 
-// A sample a second and host in whole pipelines. Changes take no whole seconds, so that no step ends as a host comes or goes; each
-// change multiplies a rounding by `slow`, which is near 1 therefore.
+// A sample a second and host in whole pipelines. Changes take no whole seconds, so that no step ends as a host comes or
+// goes; each change multiplies a rounding by `slow`, which is near 1 therefore.
 absl::StatusOr<Tally> on_pairs() {
   Tally tally;
   for (int seed = 1; seed <= kMarketCases; ++seed) {

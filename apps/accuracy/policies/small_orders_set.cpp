@@ -99,8 +99,8 @@ absl::StatusOr<Tally> elastic(
 }
 
 // ---- jobs of one GPU on GPUs that differ by up to 30 % --------------------------------------------------------------
-// With them a queue of two is worth it on no GPU while another is free. fill=false: by AlloX a job stays where it was put;
-// Gavel's rounds let a GPU that is free take it from there.
+// With them a queue of two is worth it on no GPU while another is free. fill=false: by AlloX a job stays where it was
+// put; Gavel's rounds let a GPU that is free take it from there.
 absl::StatusOr<Tally> matched() {
   Tally tally;
   for (int seed = 1; seed <= kOrderCases / 4; ++seed) {

@@ -1,6 +1,6 @@
-// Policies by linear programs on random small cases, against small/best_shares.h. Seeds 1, 2, …: a case each. The programs
-// alone, to what the solver promises; and the policies by name, from the time that each job had on each GPU type in 4,000
-// rounds, to 2 %.
+// Policies by linear programs on random small cases, against small/best_shares.h. Seeds 1, 2, …: a case each. The
+// programs alone, to what the solver promises; and the policies by name, from the time that each job had on each GPU
+// type in 4,000 rounds, to 2 %.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -194,8 +194,8 @@ absl::StatusOr<Tally> played_sum(const std::string& policy, Knows knows, bool du
   return tally;
 }
 
-// On one type an even number of jobs of one GPU and some of two, so that isolated and proportional shares differ; or jobs of
-// one GPU on two types. Rounds of other mixes leave GPUs idle that no job fits on, and no shares come out.
+// On one type an even number of jobs of one GPU and some of two, so that isolated and proportional shares differ; or
+// jobs of one GPU on two types. Rounds of other mixes leave GPUs idle that no job fits on, and no shares come out.
 absl::StatusOr<Tally> played_table(const std::string& policy, ShareTable (*definition)(const ShareCase&)) {
   Tally tally;
   for (uint64_t seed = 1; seed <= kPlayed; ++seed) {

@@ -11,8 +11,8 @@
 
 namespace scalai::sched {
 
-// What a row agrees with. Another program with the same rules is arithmetic, its authors' own a published simulator; how
-// either compares with machines is a third question.
+// What a row agrees with. Another program with the same rules is arithmetic, its authors' own a published simulator;
+// how either compares with machines is a third question.
 enum class Reproduces : uint8_t { kArithmetic, kSimulator, kCluster };
 std::string_view name_of(Reproduces what);  // "arithmetic", "simulator", "cluster"; static storage
 

@@ -189,8 +189,8 @@ class ExecRuntime::Impl {
   absl::Status read_samples();
   absl::Status explained(const absl::Status& status);
   void hear(double timeout_s);
-  // What is written down of an earlier controller has been done, but for what its last event led to: that is done again,
-  // whatever came of it.
+  // What is written down of an earlier controller has been done, but for what its last event led to: that is done
+  // again, whatever came of it.
   bool past_is_over() const { return next_past_ == options_.past.size(); }
   void note(const control::Command& command);
   void note(const control::Event& event);

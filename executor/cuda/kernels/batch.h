@@ -29,8 +29,8 @@ inline constexpr uint32_t kTileUnits = 8192;   // at most: small units take long
 
 inline constexpr uint32_t kCopyTileBytes = 16384;  // the same of copies without a change of type
 
-// Blocks of a launch: as many as run at a time, or one per tile if there are fewer. Each takes every blocks-th tile. Copies
-// have a block for each tile instead: the GPU then starts one while others wait for memory (results/gpu).
+// Blocks of a launch: as many as run at a time, or one per tile if there are fewer. Each takes every blocks-th tile.
+// Copies have a block for each tile instead: the GPU then starts one while others wait for memory (results/gpu).
 uint32_t blocks_for(uint32_t tiles, int multiprocessors);
 
 // --- pieces ----------------------------------------------------------------------------------------------------------

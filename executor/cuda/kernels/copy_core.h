@@ -1,6 +1,7 @@
 #pragma once
-// The cores of the copy kernels: units of one size if both sides are aligned to it (copy_tiles); otherwise 16-byte granules of
-// the destination, composed by shifts from the source's granules (shift_tiles). Each thread of a launch calls one of them once.
+// The cores of the copy kernels: units of one size if both sides are aligned to it (copy_tiles); otherwise 16-byte
+// granules of the destination, composed by shifts from the source's granules (shift_tiles). Each thread of a launch
+// calls one of them once.
 
 #include <cstdint>
 

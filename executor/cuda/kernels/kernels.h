@@ -5,8 +5,8 @@
 //
 // The current device must be able to read all pointers. The Work and its arrays must live until the kernel has run.
 // Memory of pieces lies in allocations that begin and end at multiples of 16 bytes, because whole 16-byte granules of
-// sources are read. A batch without tiles launches nothing. `blocks` is work.tiles for copies, blocks_for(work.tiles, SMs)
-// for the others, or any number from 1 on: the result is the same.
+// sources are read. A batch without tiles launches nothing. `blocks` is work.tiles for copies, blocks_for(work.tiles,
+// SMs) for the others, or any number from 1 on: the result is the same.
 
 #include <cuda_runtime_api.h>
 

@@ -1,10 +1,10 @@
 #pragma once
-// Launchers of the kernels of steps (ptc/transform/step_core.h): each submits one kernel to the stream and returns the error of
-// the launch (cudaGetLastError); errors of the run come with the stream. Internal to executor/cuda; compiled with CUDA only.
-// Any thread.
+// Launchers of the kernels of steps (ptc/transform/step_core.h): each submits one kernel to the stream and returns the
+// error of the launch (cudaGetLastError); errors of the run come with the stream. Internal to executor/cuda; compiled
+// with CUDA only. Any thread.
 //
-// The current device must be that of the stream, and reach the arrays, which live until the kernel has run. A work of no
-// elements launches nothing. `blocks`: step_blocks, or any number from 1 on: the result is the same.
+// The current device must be that of the stream, and reach the arrays, which live until the kernel has run. A work of
+// no elements launches nothing. `blocks`: step_blocks, or any number from 1 on: the result is the same.
 
 #include <cuda_runtime_api.h>
 

@@ -24,8 +24,8 @@ constexpr uint64_t kSeed = 12;
 
 class StepsOnGpu : public KernelsOnGpu {
  protected:
-  // What is left in `out`, which begins with these bytes, by the core and by kernels in grids of one block and of the usual
-  // number. The works differ in their addresses only.
+  // What is left in `out`, which begins with these bytes, by the core and by kernels in grids of one block and of the
+  // usual number. The works differ in their addresses only.
   template <class Step>
   void compare(Step on_host, Step on_gpu, std::byte* Step::*out, const std::vector<std::byte>& begin,
                const std::string& what) const {

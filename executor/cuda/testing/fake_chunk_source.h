@@ -1,6 +1,6 @@
 #pragma once
-// A ChunkSource in host memory, for tests: a chunk is a memfd, and its content is whatever a careless driver leaves there
-// (0xab). What is not mapped faults when touched. Counts what it is asked for and can be told to be full or
+// A ChunkSource in host memory, for tests: a chunk is a memfd, and its content is whatever a careless driver leaves
+// there (0xab). What is not mapped faults when touched. Counts what it is asked for and can be told to be full or
 // to fail.
 
 #include <fcntl.h>

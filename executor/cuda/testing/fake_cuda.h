@@ -1,11 +1,12 @@
 #pragma once
-// A stand-in for the CUDA runtime, the driver's memory management and the kernels' launchers, linked by tests in place of
-// them: GPUs are host memory, kernels are their cores run by the CPU. So what the back end asks of CUDA is tested where
-// there is no GPU. Three GPUs; 0 and 1 reach each other, nobody reaches 2 or is reached by it.
+// A stand-in for the CUDA runtime, the driver's memory management and the kernels' launchers, linked by tests in place
+// of them: GPUs are host memory, kernels are their cores run by the CPU. So what the back end asks of CUDA is tested
+// where there is no GPU. Three GPUs; 0 and 1 reach each other, nobody reaches 2 or is reached by it.
 //
-// Streams are simulated: work happens at some moment after it was put in, in the order of its stream, after the events it
-// waits for, and when somebody waits for it at the latest. When is drawn at random, from one seed: a missing wait is a
-// wrong byte sooner or later. Work that touches memory its GPU does not reach, and copies of pageable memory, are a CHECK.
+// Streams are simulated: work happens at some moment after it was put in, in the order of its stream, after the events
+// it waits for, and when somebody waits for it at the latest. When is drawn at random, from one seed: a missing wait is
+// a wrong byte sooner or later. Work that touches memory its GPU does not reach, and copies of pageable memory, are a
+// CHECK.
 
 #include <functional>
 
@@ -25,8 +26,8 @@ struct FakeChunks {
 };
 FakeChunks fake_chunks();
 
-// For the launchers: a kernel in a stream, whose GPU is current and has the descriptors, if there are some; and whether that
-// GPU reaches an address.
+// For the launchers: a kernel in a stream, whose GPU is current and has the descriptors, if there are some; and whether
+// that GPU reaches an address.
 void put_fake_kernel(void* stream, const void* descriptors, std::function<void()> happen);
 bool fake_reaches(void* stream, const void* address);
 

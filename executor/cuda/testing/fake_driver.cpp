@@ -1,5 +1,5 @@
-// A stand-in for libcuda.so.1: what PeerMemory asks of it, for "GPUs" whose memory is files in host memory. A handle is a
-// descriptor of such a file, and so is what another process gives of it. Says that the memory is the host's.
+// A stand-in for libcuda.so.1: what PeerMemory asks of it, for "GPUs" whose memory is files in host memory. A handle is
+// a descriptor of such a file, and so is what another process gives of it. Says that the memory is the host's.
 //
 //   $SCALAI_TEST_DRIVER     full: nothing can be mapped
 

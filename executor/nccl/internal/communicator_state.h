@@ -62,8 +62,8 @@ class CommunicatorState {
   absl::Status reason_;
 };
 
-// Growing pauses between looks: none at first, because a pause takes Linux 60 µs at least, and then longer ones, so that
-// what is quick is seen at once and a long wait costs nothing.
+// Growing pauses between looks: none at first, because a pause takes Linux 60 µs at least, and then longer ones, so
+// that what is quick is seen at once and a long wait costs nothing.
 class Pace {
  public:
   std::chrono::microseconds next();

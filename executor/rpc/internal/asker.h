@@ -18,8 +18,8 @@ namespace scalai::executor::internal {
 
 class Asker {
  public:
-  // Asks for a challenge, until `until` at most. FailedPrecondition: no Scalai controller of this build. Unavailable: no
-  // answer.
+  // Asks for a challenge, until `until` at most. FailedPrecondition: no Scalai controller of this build. Unavailable:
+  // no answer.
   static absl::StatusOr<Asker> begin(const std::shared_ptr<grpc::Channel>& channel, std::string token,
                                      std::string_view role, TimePoint until);
 

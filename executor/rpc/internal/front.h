@@ -5,9 +5,9 @@
 //   listening sockets ──► accept ──► waiting ──► proven (nothing more of it is known here)
 //                                       └──► closed: too late, or too many
 //
-// At most `most` connections wait, and half of them of one party (party.h); one more closes the oldest of the party that has
-// most. A party that has few cannot be crowded out. gRPC's own listener stops for good when descriptors run out; this one
-// closes a waiting connection and accepts again.
+// At most `most` connections wait, and half of them of one party (party.h); one more closes the oldest of the party
+// that has most. A party that has few cannot be crowded out. gRPC's own listener stops for good when descriptors run
+// out; this one closes a waiting connection and accepts again.
 
 #include <atomic>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// The controller's door: gives challenges, lets in who proves that it knows the token, and writes one line a machine about
-// who does not. Thread-safe.
+// The controller's door: gives challenges, lets in who proves that it knows the token, and writes one line a machine
+// about who does not. Thread-safe.
 
 #include <functional>
 #include <mutex>
@@ -30,8 +30,8 @@ class Guard {
 
   // Puts a challenge into the answer's initial metadata.
   void challenge(grpc::ServerContext& context);
-  // OK, with our own proof in the initial metadata, which the caller sends before it reads anything: the asker waits for it.
-  // Unauthenticated: no proof, or a wrong one. FailedPrecondition: another protocol.
+  // OK, with our own proof in the initial metadata, which the caller sends before it reads anything: the asker waits
+  // for it. Unauthenticated: no proof, or a wrong one. FailedPrecondition: another protocol.
   grpc::Status admit(grpc::ServerContext& context, std::string_view role);
 
  private:

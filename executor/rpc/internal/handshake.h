@@ -40,16 +40,16 @@ struct Exchange {
 std::string proof_of_asker(const std::string& token, const Exchange& exchange);
 std::string proof_of_controller(const std::string& token, const Exchange& exchange, const std::string& run_id);
 
-// Challenges of one controller process: nobody can foresee one, and each counts once. Asking for one takes no memory; only
-// those that were redeemed are remembered. Thread-safe.
+// Challenges of one controller process: nobody can foresee one, and each counts once. Asking for one takes no memory;
+// only those that were redeemed are remembered. Thread-safe.
 class Challenges {
  public:
   // `key` is random, of this process only.
   explicit Challenges(std::string key) : key_(std::move(key)) {}
 
   std::string next();
-  // Whether it is one of ours, not too old, and not redeemed; from now on it is redeemed. Only for who has proven that it
-  // knows the token.
+  // Whether it is one of ours, not too old, and not redeemed; from now on it is redeemed. Only for who has proven that
+  // it knows the token.
   bool redeem(std::string_view challenge);
 
   // A challenge is too old when so many later ones were given out.

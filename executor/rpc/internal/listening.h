@@ -1,5 +1,6 @@
 #pragma once
-// "127.0.0.1:7000", "[::1]:0", "node7:7000": sockets that listen there. One of "0.0.0.0" takes IPv6 as well, as gRPC's do.
+// "127.0.0.1:7000", "[::1]:0", "node7:7000": sockets that listen there. One of "0.0.0.0" takes IPv6 as well, as gRPC's
+// do.
 
 #include <string>
 #include <vector>

@@ -5,11 +5,12 @@
 // All ranks rewrite a step or none: they meet in a file, which rank 0 makes for each layout.
 //
 //   trainer                 in the working directory: barrier-N
-//   $SCALAI_TEST_DEATHS     g1:before:7 g2:amid:9 g0:start:0 …  once each: the process kills itself before it says that it
-//                           has come to step 7, or amid rewriting on the way to step 9, or before it attaches
+//   $SCALAI_TEST_DEATHS     g1:before:7 g2:amid:9 g0:start:0 …  once each: the process kills itself before it says that
+//                           it has come to step 7, or amid rewriting on the way to step 9, or before it attaches
 //   $SCALAI_TEST_FAILS      a step that no process can do
 //   $SCALAI_TEST_ASKS       what the process of g0 asks for in its first answer to "train": {"gpus": 4}
-//   $SCALAI_TEST_READS      any text: all ranks are one share, and say that they read one sample a step, whose sums are 0
+//   $SCALAI_TEST_READS      any text: all ranks are one share, and say that they read one sample a step, whose sums are
+//                           0
 //   $SCALAI_TEST_CANNOT_MAP why it cannot map memory that comes by parts
 //   $SCALAI_TEST_LEAVES     exit code of a process that is told to leave
 

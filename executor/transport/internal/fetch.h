@@ -1,6 +1,6 @@
 #pragma once
-// One fetch under way: where its bytes go, and the caller who waits for it. The transport thread writes and finishes it;
-// the caller only waits, and then reads the status.
+// One fetch under way: where its bytes go, and the caller who waits for it. The transport thread writes and finishes
+// it; the caller only waits, and then reads the status.
 
 #include <condition_variable>
 #include <cstdint>

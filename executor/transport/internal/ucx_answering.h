@@ -1,8 +1,8 @@
 #pragma once
-// The answering end: asks the handler, and sends what it gives in chunks, a few of one answer at a time. Chunks that lie
-// in one piece, or whose rows are long, leave from where they are; others are gathered by a thread of its own while
-// earlier ones are on the wire. Where the payload has a check, the last few bytes are copied after all others have left;
-// they leave if the check, which comes after that copy, succeeds.
+// The answering end: asks the handler, and sends what it gives in chunks, a few of one answer at a time. Chunks that
+// lie in one piece, or whose rows are long, leave from where they are; others are gathered by a thread of its own while
+// earlier ones are on the wire. Where the payload has a check, the last few bytes are copied after all others have
+// left; they leave if the check, which comes after that copy, succeeds.
 // Of the transport thread. Lives until its messages have come back: until all connections are closed, or abandoned.
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class UcxAnswering {
   // `self` outlives this.
   UcxAnswering(UcxEndpoints& endpoints, const Self& self, AnswerHandler handler, UcxOptions options, Post post);
 
-  // Who asks or cancels without the right tag gets no answer: one would need a connection to an address that nobody vouches
-  // for. One line says so, once.
+  // Who asks or cancels without the right tag gets no answer: one would need a connection to an address that nobody
+  // vouches for. One line says so, once.
   // Called inside UCX's callbacks, where no connection may be made (UCX 1.13 may destroy the one that the message came
   // over): they only take down what there is to do.
   void asked(const AskHeader& header, std::string_view body);

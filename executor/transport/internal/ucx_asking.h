@@ -29,8 +29,9 @@ class UcxAsking {
   void cancel(const FetchPtr& fetch, absl::Status status);
   void cancel_all(const absl::Status& status);
 
-  // A message, maybe of the peer: one without the right tag is nothing, and a chunk that came before is left out. `data` is
-  // the body, or with `rendezvous` UCX's handle of a body that is still there. Returns whether the handle was taken.
+  // A message, maybe of the peer: one without the right tag is nothing, and a chunk that came before is left out.
+  // `data` is the body, or with `rendezvous` UCX's handle of a body that is still there. Returns whether the handle was
+  // taken.
   bool receive(const AnswerHeader& header, void* data, int64_t bytes, bool rendezvous);
   void received(const FetchPtr& fetch, int64_t bytes, int status);
 

@@ -1,7 +1,8 @@
 #pragma once
 // Connections of one UCX worker, by the address of the other worker, and what is sent over them. Of the transport
-// thread. A connection that breaks is closed by force at once; whoever uses it hears about it twice: when it is lost, and
-// when it is gone, after which UCX reads and writes no memory for it any more. No UCX header is needed to include this.
+// thread. A connection that breaks is closed by force at once; whoever uses it hears about it twice: when it is lost,
+// and when it is gone, after which UCX reads and writes no memory for it any more. No UCX header is needed to include
+// this.
 
 #include <array>
 #include <cstddef>
@@ -33,8 +34,9 @@ struct UcxEndpoint {
 };
 using EndpointPtr = std::shared_ptr<UcxEndpoint>;
 
-// One active message. `body`, or what `parts` name, stays as it is until `sent` is called, which happens exactly once, at the latest when the
-// worker is destroyed; `ok` says that the body is no longer needed because it left, not that it arrived.
+// One active message. `body`, or what `parts` name, stays as it is until `sent` is called, which happens exactly once,
+// at the latest when the worker is destroyed; `ok` says that the body is no longer needed because it left, not that it
+// arrived.
 struct UcxMessage {
   unsigned id = 0;
   std::array<std::byte, 64> header{};

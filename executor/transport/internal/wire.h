@@ -7,8 +7,8 @@
 //   tag = first 16 bytes of MAC(key, kind, from, to, header, text)
 //
 // `from` and `to` are the numbers of the two transports, so no message counts at another end than the one it is for, in
-// another run, or as an answer of somebody else. `text` is all of an ask or a cancel, and the message of an error. Of state
-// only the length is covered, as codes over all bytes would cost more than sending them.
+// another run, or as an answer of somebody else. `text` is all of an ask or a cancel, and the message of an error. Of
+// state only the length is covered, as codes over all bytes would cost more than sending them.
 
 #include <array>
 #include <cstddef>
@@ -72,7 +72,8 @@ struct PeerAddress {
 
 // InvalidArgument: the key is short. Unavailable: no random bytes.
 absl::StatusOr<Self> make_self(const std::string& key, std::string_view ucx_address);
-// UCX crashes on an address that is none, so only addresses with the run's code reach it. InvalidArgument names the peer.
+// UCX crashes on an address that is none, so only addresses with the run's code reach it. InvalidArgument names the
+// peer.
 absl::StatusOr<PeerAddress> read_address(const Self& self, HostId peer, std::string_view address);
 
 // The tag of a header whose own tag does not count. `text` is as above.

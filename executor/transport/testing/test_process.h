@@ -21,8 +21,8 @@ inline constexpr const char* kTestKey = "the key of the run of the test";
 inline constexpr const char* kServe = "--serve";
 int serve();
 
-// Answers "KIND SEED BYTES" with a pattern: KIND owned, parts (many, uneven), produced, or slow (produced, 50 ms a chunk);
-// and "error CODE TEXT" with that status.
+// Answers "KIND SEED BYTES" with a pattern: KIND owned, parts (many, uneven), produced, or slow (produced, 50 ms a
+// chunk); and "error CODE TEXT" with that status.
 absl::StatusOr<Payload> process_handler(std::string_view request);
 std::byte expected_byte(uint64_t seed, int64_t index);
 

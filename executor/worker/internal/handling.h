@@ -1,6 +1,6 @@
 #pragma once
-// One command on its way through a Worker: worker.cpp has the life of places and versions, worker_state.cpp what is done
-// with the bytes, worker_live.cpp copies and what readers see in place.
+// One command on its way through a Worker: worker.cpp has the life of places and versions, worker_state.cpp what is
+// done with the bytes, worker_live.cpp copies and what readers see in place.
 
 #include <functional>
 #include <map>
@@ -93,8 +93,8 @@ class Worker::Handling {
   // What of the box is not there yet.
   absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
                            const Box& box, DType dtype, std::vector<BoxCopy>& batch);
-  // Versions that are shown in place come into the host's memory before their bytes change, or go. Neither is an error of
-  // the command that changes them.
+  // Versions that are shown in place come into the host's memory before their bytes change, or go. Neither is an error
+  // of the command that changes them.
   void leave_in_place_before(const CommandBody& body);
   void leave_in_place(Job& job);
   bool can_stay(DeviceId device, const VersionKey& key, TensorId tensor);
@@ -106,9 +106,9 @@ class Worker::Handling {
   absl::Status verify(const CommandBody& body);
   absl::Status commit(const CommandBody& body);
 
-  // State that overflowed to the host goes to its device, first into what that one has in reserve, then into what others on
-  // the card have given back. Neither can undo a commit: what is not moved is right where it is, and the next commit
-  // tries again. What another job's plan has reserved stays.
+  // State that overflowed to the host goes to its device, first into what that one has in reserve, then into what
+  // others on the card have given back. Neither can undo a commit: what is not moved is right where it is, and the next
+  // commit tries again. What another job's plan has reserved stays.
   void tell_of_huge_pages();
   void use_freed_memory();
   absl::Status forget(const CommandBody& body);

@@ -49,8 +49,8 @@ CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t s
 
 CommandBody round_body(int64_t to_epoch, int32_t round, int32_t hop);
 
-// How workers come by each other's state: from segments, over the transport; over NCCL (a library that stands in for it,
-// one rank a host, or one a device); or all in one process.
+// How workers come by each other's state: from segments, over the transport; over NCCL (a library that stands in for
+// it, one rank a host, or one a device); or all in one process.
 enum class Reach { kSegments, kNetwork, kNccl, kNcclOnePerDevice, kOneProcess };
 
 struct SmallClusterOptions {

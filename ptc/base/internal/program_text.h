@@ -36,9 +36,9 @@ std::string overview_text(const Program& program);
 // A script that teaches `shell` (bash, zsh or fish) to ask the program itself, by `complete WORDS…`.
 std::string completion_script(const Program& program, const std::string& shell);
 
-// The answers, one a line: a word, with "\t" and its explanation if it has one; ":files ENDINGS" (files that end so, and
-// folders; no ending: all files); ":folders". A word that ends in "=" is not whole yet. Of the program's first word, and
-// of the last of `words` that follow a command's name. CHECK: `words` is not empty.
+// The answers, one a line: a word, with "\t" and its explanation if it has one; ":files ENDINGS" (files that end so,
+// and folders; no ending: all files); ":folders". A word that ends in "=" is not whole yet. Of the program's first
+// word, and of the last of `words` that follow a command's name. CHECK: `words` is not empty.
 std::vector<std::string> offers_for_commands(const Program& program, const std::string& current);
 std::vector<std::string> offers_for_command(const Program& program, const CommandSpec& spec,
                                             const std::vector<std::string>& words);

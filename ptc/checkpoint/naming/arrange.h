@@ -82,8 +82,8 @@ class RankArranger {
  public:
   // `collection` must be valid and outlive the arranger; `naming` is copied. InvalidArgument: a parameter of the family
   // is absent from the collection or has another shape.
-  // fused: Megatron's names are those of Transformer Engine's modules, with which norms are parts of the linear layers behind
-  // them (`also` of a family's file) and experts are numbered parts of one.
+  // fused: Megatron's names are those of Transformer Engine's modules, with which norms are parts of the linear layers
+  // behind them (`also` of a family's file) and experts are numbered parts of one.
   static absl::StatusOr<RankArranger> make(const Naming& naming, const collection::Collection& collection,
                                            bool fused = false);
   ~RankArranger();

@@ -79,7 +79,8 @@ class Matcher {
     return result;
   }
 
-  // What nothing has asked for: it is known to be no trained state, or is left to the reader, or is dropped; else a problem.
+  // What nothing has asked for: it is known to be no trained state, or is left to the reader, or is dropped; else a
+  // problem.
   void finish(FoundState& state, Unexpected& unexpected) {
     for (const FoundFile& file : files_) {
       for (const FoundTensor& tensor : file.tensors) {

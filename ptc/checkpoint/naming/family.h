@@ -55,9 +55,9 @@ class Family {
   // Sizes of a model by its tensors, as of the catalogue. InvalidArgument: the logical tensors of family
   // and model differ; the message names the first difference.
   absl::StatusOr<Sizes> sizes_of_model(const model::Model& model) const;
-  // The model of these sizes (a switch that is absent has its usual value), with params in forward order and without source and published_params. InvalidArgument: a
-  // size is missing, unknown, below 1 or above the family's limit; a division leaves a remainder; two rules make one
-  // name.
+  // The model of these sizes (a switch that is absent has its usual value), with params in forward order and without
+  // source and published_params. InvalidArgument: a size is missing, unknown, below 1 or above the family's limit; a
+  // division leaves a remainder; two rules make one name.
   absl::StatusOr<model::Model> build_model(const Sizes& sizes, const std::string& model_name) const;
 
   const internal::FamilyRules& rules() const { return *rules_; }
@@ -94,9 +94,9 @@ class Families {
 };
 
 // A model from the text of a Hugging Face config.json, at most 4 MiB: of the family with its architecture, or of those
-// that have no family (ResNetForImageClassification). `name` becomes Model::name. InvalidArgument: text that is not JSON
-// (with line and column); an unknown architecture, with what differs from the nearest family; or all problems of the
-// values at once, one a line with its JSON pointer ("/num_attention_heads: …").
+// that have no family (ResNetForImageClassification). `name` becomes Model::name. InvalidArgument: text that is not
+// JSON (with line and column); an unknown architecture, with what differs from the nearest family; or all problems of
+// the values at once, one a line with its JSON pointer ("/num_attention_heads: …").
 absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::string_view name,
                                              const Families& families = Families::built_in());
 

@@ -205,7 +205,7 @@ TEST(FamilyArchitectures, RefuseWhatTheyDoNotDescribe) {
               HasSubstr("/position_embedding_type: not supported (set it to absolute)"));
 }
 
-// ---- files ------------------------------------------------------------------------------------------------------------
+// ---- files ----------------------------------------------------------------------------------------------------------
 
 constexpr std::string_view kTiny =
     R"({"architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 8, "intermediate_size": 8,

@@ -39,7 +39,8 @@ absl::StatusOr<std::string> architecture_of(const json& root) {
   return found->front().get<std::string>();
 }
 
-// "YiForCausalLM" is few edits from "OPTForCausalLM", but no slip of the pen: that one leaves most of the name's own part.
+// "YiForCausalLM" is few edits from "OPTForCausalLM", but no slip of the pen: that one leaves most of the name's own
+// part.
 bool is_slip(std::string_view name, std::string_view near) {
   const size_t length = std::min(name.size(), near.size());
   const auto equal = [&](auto begin, auto other) {

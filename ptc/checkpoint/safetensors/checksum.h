@@ -1,6 +1,6 @@
 #pragma once
-// Checksums of bytes: XXH3 with 128 bits, as `xxhsum -H2` prints it, or the CRC-32 of zip archives. Not cryptographic. One
-// thread at a time for each object.
+// Checksums of bytes: XXH3 with 128 bits, as `xxhsum -H2` prints it, or the CRC-32 of zip archives. Not cryptographic.
+// One thread at a time for each object.
 
 #include <cstddef>
 #include <cstdint>

@@ -57,7 +57,8 @@ absl::Status OutputFile::append(std::span<const std::byte> bytes) {
 }
 
 absl::Status OutputFile::finish() {
-  // In parts, which count as work done: a slow disk may take hours for all. Where this is not possible, fsync() does it.
+  // In parts, which count as work done: a slow disk may take hours for all. Where this is not possible, fsync() does
+  // it.
   constexpr int64_t kPart = int64_t{64} << 20;
   for (int64_t at = 0; at < bytes_; at += kPart) {
     (void)::sync_file_range(fd_.get(), at, kPart,

@@ -18,8 +18,8 @@
 namespace scalai::checkpoint {
 
 // Most bytes of one call of write(). Larger ones get page cache in blocks of 2 MiB; a virtual machine that gives free
-// memory back to its host has given back those, and takes them back page by page. Measured (2.1 GB to ext4, Linux 6.18, 3 s
-// after as much was freed): dd bs=4M 3.2 to 6.2 s, bs=1M 1.2, bs=256k 1.0, bs=4k 2.6.
+// memory back to its host has given back those, and takes them back page by page. Measured (2.1 GB to ext4, Linux 6.18,
+// 3 s after as much was freed): dd bs=4M 3.2 to 6.2 s, bs=1M 1.2, bs=256k 1.0, bs=4k 2.6.
 inline constexpr size_t kMostWritten = size_t{256} << 10;
 
 // A file that is written front to back. The destructor removes the file unless finish() succeeded.
@@ -54,9 +54,10 @@ absl::Status make_synced_folders(const std::string& path);
 // Renames `temporary`, with content already on disk, to `folder`; durable when this returns OK. An empty `folder` is
 // replaced. Any other existing `folder` is InvalidArgument (kRefused), or is exchanged with `temporary` in one step and
 // then removed (kReplaced), so at any moment one of the two has the name. File systems without that step (NFS, some of
-// FUSE) take two: a kill between them leaves the old folder complete under replaced_name(), and `temporary` as it was; the
-// next call goes on from there. Errors before the rename leave both unchanged. After a failed flush (Aborted) `folder` may
-// be the new one, and a power cut may undo that: nothing is removed, and the caller removes nothing either.
+// FUSE) take two: a kill between them leaves the old folder complete under replaced_name(), and `temporary` as it was;
+// the next call goes on from there. Errors before the rename leave both unchanged. After a failed flush (Aborted)
+// `folder` may be the new one, and a power cut may undo that: nothing is removed, and the caller removes nothing
+// either.
 enum class Existing : uint8_t { kRefused, kReplaced };
 struct PublishCalls {                                               // of the system; tests give others
   std::function<int(const char* one, const char* other)> exchange;  // as renameat2: −1 and errno

@@ -148,8 +148,9 @@ std::optional<FoundCheckpoint> latest(const std::string& folder);
 // removes.
 void remove_checkpoint(const std::string& folder);
 
-// Removes temporary folders of killed writers, and what remove_checkpoint() was not done with, beside the step_NNNNNNNN,
-// and returns their paths. No process may write there at the same time. Aborted: a folder cannot be removed.
+// Removes temporary folders of killed writers, and what remove_checkpoint() was not done with, beside the
+// step_NNNNNNNN, and returns their paths. No process may write there at the same time. Aborted: a folder cannot be
+// removed.
 absl::StatusOr<std::vector<std::string>> clean(const std::string& folder);
 
 }  // namespace scalai::checkpoint

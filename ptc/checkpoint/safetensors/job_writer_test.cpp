@@ -52,7 +52,8 @@ TEST_F(WriterTest, WritesAFileForEachFirstHolder) {
   EXPECT_THAT(entries(), ElementsAre("c"));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path("c"))) names.push_back(entry.path().filename());
-  // Ranks are tp, then dp, then pp: 2 and 3 hold replicas of 0 and 1, and 4 to 7 have what is pinned to the second stage.
+  // Ranks are tp, then dp, then pp: 2 and 3 hold replicas of 0 and 1, and 4 to 7 have what is pinned to the second
+  // stage.
   EXPECT_THAT(names, ::testing::UnorderedElementsAre(
                          "rank_000.safetensors", "rank_001.safetensors", "rank_004.safetensors", "rank_005.safetensors",
                          "rank_006.safetensors", "rank_007.safetensors", "collection.textproto", "manifest.json"));

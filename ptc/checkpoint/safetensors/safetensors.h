@@ -79,8 +79,8 @@ class SafetensorsFile {
   const StoredTensor* find(const std::string& name) const;
 
   // Reads bytes [offset, offset + dst.size()) of a tensor. CHECK: they lie inside it. InvalidArgument: the file was
-  // truncated or changed since it was opened (open_file_source). Aborted: the read failed. Errors name file and tensor; the
-  // content of dst is then undefined.
+  // truncated or changed since it was opened (open_file_source). Aborted: the read failed. Errors name file and tensor;
+  // the content of dst is then undefined.
   absl::Status read(const StoredTensor& tensor, int64_t offset, std::span<std::byte> dst) const;
   // Raw bytes [0, data_begin), for a checksum of the whole file.
   absl::StatusOr<std::string> raw_header() const;

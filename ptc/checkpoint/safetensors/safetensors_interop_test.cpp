@@ -1,5 +1,5 @@
-// Files of the reference library (PyPI safetensors with numpy) and ours, in both directions. SCALAI_PYTHON names another
-// python3 than the one on the path.
+// Files of the reference library (PyPI safetensors with numpy) and ours, in both directions. SCALAI_PYTHON names
+// another python3 than the one on the path.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -174,8 +174,8 @@ std::vector<DcpTensor> split_stacks(std::vector<DcpTensor> tensors, const NameOf
 
 namespace {
 
-// "optimizer.state.exp_avg.decoder.…" ─► "decoder.….exp_avg"; also where it is one of several optimizers, "chained_1.…",
-// which have different parameters.
+// "optimizer.state.exp_avg.decoder.…" ─► "decoder.….exp_avg"; also where it is one of several optimizers,
+// "chained_1.…", which have different parameters.
 std::string with_suffix(const std::string& key) {
   constexpr std::string_view kChained = "chained_";
   const size_t number = key.find_first_not_of("0123456789", kChained.size());

@@ -35,15 +35,16 @@ struct DcpTensor {
   std::vector<DcpChunk> chunks;  // as many as the index has, none of them empty
 };
 
-// In order of their names. Errors (InvalidArgument): not such a pickle; a dtype that safetensors has not, a chunk outside of
-// its tensor or without a place, a file outside of the folder: all of them, a line each.
+// In order of their names. Errors (InvalidArgument): not such a pickle; a dtype that safetensors has not, a chunk
+// outside of its tensor or without a place, a file outside of the folder: all of them, a line each.
 absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes);
 
 // Megatron-Core's folders ("torch_dist") stack the layers of a model along a dimension in front, and in each layer the
 // experts: "decoder.layers.mlp.experts.experts.linear_fc1.weight" is [layers, experts, rows, columns]. Here as single
-// tensors, under the names that they have in a rank of all: "decoder.layers.3.mlp.experts.local_experts.1.linear_fc1.weight".
-// State of the optimizer, "optimizer.state.exp_avg.NAME", comes under "NAME.exp_avg". Others stay as they are. What the index has
-// under several names is taken once.
+// tensors, under the names that they have in a rank of all:
+// "decoder.layers.3.mlp.experts.local_experts.1.linear_fc1.weight". State of the optimizer,
+// "optimizer.state.exp_avg.NAME", comes under "NAME.exp_avg". Others stay as they are. What the index has under several
+// names is taken once.
 std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors);
 
 // An object that is no tensor: a file of torch.save inside of one of the folder's files.

@@ -105,7 +105,8 @@ absl::Status append_plain(const PickleValue& value, PickleWriter& to, int depth 
   return invalid("Megatron's record: a value of the optimizer's that is not plain");
 }
 
-// {"optimizer": {"param_groups": […]}, "param_state_sharding_type": "fully_reshardable"}, for several in a dict by number.
+// {"optimizer": {"param_groups": […]}, "param_state_sharding_type": "fully_reshardable"}, for several in a dict by
+// number.
 absl::Status append_optimizers(const std::vector<const PickleValue*>& groups, PickleWriter& to) {
   if (groups.size() > 1) to.op("}(");
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -172,8 +173,8 @@ absl::StatusOr<std::string> with_optimizers(const std::string& record, std::span
     SCALAI_RETURN_IF_ERROR(append_metadata(*metadata, entries));
     entries.op("s");
   }
-  // The dict is on the stack there. Entries that it has already get the new value; what is in the memo was only for what
-  // came before.
+  // The dict is on the stack there. Entries that it has already get the new value; what is in the memo was only for
+  // what came before.
   constexpr size_t kProtocol = 2;
   bytes.resize(bytes.size() - end.size());
   (bytes += entries.bytes().substr(kProtocol)) += end;

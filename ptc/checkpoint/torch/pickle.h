@@ -1,7 +1,7 @@
 #pragma once
-// Python pickles as data: a tree of values in which classes and functions are names that nobody calls. A pickle can ask to
-// run any function; here that is a value ("call"), and who reads the tree decides what a known name means. So reading one
-// runs nothing and imports nothing. Protocols 0 to 5, those opcodes that torch and its state need
+// Python pickles as data: a tree of values in which classes and functions are names that nobody calls. A pickle can ask
+// to run any function; here that is a value ("call"), and who reads the tree decides what a known name means. So
+// reading one runs nothing and imports nothing. Protocols 0 to 5, those opcodes that torch and its state need
 // (https://docs.python.org/3/library/pickletools.html). Values; any thread may call.
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace scalai::checkpoint {
 
-// Pointers are to values of the same Pickle. Several places may share one, as equal small numbers do, and a list may contain
-// itself: limit the depth.
+// Pointers are to values of the same Pickle. Several places may share one, as equal small numbers do, and a list may
+// contain itself: limit the depth.
 struct PickleValue {
   enum class Kind : uint8_t {
     kNone,
@@ -52,8 +52,8 @@ struct PickleValue {
 
 class Pickle {
  public:
-  // Errors (InvalidArgument) name the byte: an unknown opcode; a pickle that is cut off, or takes what is not there; more
-  // than 2^24 values, or values that take more than 64 MiB and 32 times the pickle; a whole number beyond 64 bits.
+  // Errors (InvalidArgument) name the byte: an unknown opcode; a pickle that is cut off, or takes what is not there;
+  // more than 2^24 values, or values that take more than 64 MiB and 32 times the pickle; a whole number beyond 64 bits.
   static absl::StatusOr<Pickle> read(std::string_view bytes);
 
   const PickleValue& root() const { return *root_; }  // lives as long as the pickle, wherever that is moved

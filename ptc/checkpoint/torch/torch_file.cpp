@@ -112,7 +112,8 @@ class TensorFinder {
       problem(path, fmt::format("is not dense: {}", clipped(callee, 80)));
   }
 
-  // (function, type, arguments, attributes) of a tensor that somebody has given attributes; other types have their own form.
+  // (function, type, arguments, attributes) of a tensor that somebody has given attributes; other types have their own
+  // form.
   static bool is_plain(const PickleValue& value) {
     return value.items.size() == 4 && value.items[0]->kind == Kind::kName && value.items[2]->kind == Kind::kTuple &&
            (value.items[1]->text == "torch.Tensor" || value.items[1]->text == "torch.nn.parameter.Parameter");

@@ -66,7 +66,8 @@ TEST(TorchFiles, RefuseWhatIsNotInTheFile) {
       << "all at once";
 }
 
-// {"w": _rebuild_from_type_v2(_rebuild_tensor_v2, TYPE, (…), {"shared": True})}: what a tensor is that was given attributes.
+// {"w": _rebuild_from_type_v2(_rebuild_tensor_v2, TYPE, (…), {"shared": True})}: what a tensor is that was given
+// attributes.
 std::string typed_file(std::string_view module, std::string_view type) {
   PickleWriter pickle;
   pickle.op("}").text("w").name("torch._tensor", "_rebuild_from_type_v2").op("(");

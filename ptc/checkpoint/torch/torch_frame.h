@@ -1,6 +1,6 @@
 #pragma once
-// Files of torch.save, to be written: the pickle and the archive around tensors whose bytes come from elsewhere. torch.load
-// reads them with weights_only=True. Values.
+// Files of torch.save, to be written: the pickle and the archive around tensors whose bytes come from elsewhere.
+// torch.load reads them with weights_only=True. Values.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,8 @@ namespace scalai::checkpoint {
 // Megatron-Core's common.pt. InvalidArgument: a name that is given twice, or has no dict.
 absl::StatusOr<FileFrame> megatron_frame(std::span<const TensorSpec> tensors, int64_t iteration);
 
-// A file of torch.distributed.checkpoint (__0_0.distcp): each tensor a file of torch.save of its own, one after the other.
+// A file of torch.distributed.checkpoint (__0_0.distcp): each tensor a file of torch.save of its own, one after the
+// other.
 struct ChunkFrame {
   FileFrame frame;
   struct Place {

@@ -48,8 +48,8 @@ std::string Checkpoint::State::place(const SourcePiece& piece) const {
 
 namespace {
 
-// A step in one dimension goes beyond all that those with shorter steps span, so that no two elements share a place. The
-// reach of each dimension lies in the stored tensor already.
+// A step in one dimension goes beyond all that those with shorter steps span, so that no two elements share a place.
+// The reach of each dimension lies in the stored tensor already.
 bool nests(const tensor::Piece& piece) {
   std::vector<std::pair<int64_t, int64_t>> dims;  // stride and extent, of those that have a second element
   for (int d = 0; d < piece.box.rank; ++d) {

@@ -10,9 +10,9 @@
 //   files ─► headers ─► arrangement (pieces of logical tensors) ─► index by logical tensor ─► read(tensor, box)
 //
 // Opening reads headers and is strict: missing, unexpected, misshaped or overlapping tensors are refused, all problems
-// at once. Trained tensors that nothing has a place for are left out only if the options name them. It reads state in one
-// case only: a tensor that repeats another (the stored head of a tied model) must equal it. Reads compare checksums, where
-// files have some: the first read of any part of a stored tensor reads all of it.
+// at once. Trained tensors that nothing has a place for are left out only if the options name them. It reads state in
+// one case only: a tensor that repeats another (the stored head of a tied model) must equal it. Reads compare
+// checksums, where files have some: the first read of any part of a stored tensor reads all of it.
 // Boxes in several files (norms on every tensor-parallel rank, both homes of a tied embedding) are replicas: one is
 // read, verify() compares them. Owns its open files. Immutable; any thread may call, several at once.
 
@@ -52,12 +52,12 @@ struct OpenOptions {
   std::string model;     // catalogue name, as an alternative
   std::string families;  // folder of families that add to or replace the built-in ones
   int64_t kv_heads = 0;  // heads of keys and values are replicated up to so many; 0: as they are
-  // The only trained tensors that may be left out. Names or patterns (name_patterns.h) of tensors as files have them, which
-  // nothing here has a place for; each must name one, unless drop_may_be_idle.
+  // The only trained tensors that may be left out. Names or patterns (name_patterns.h) of tensors as files have them,
+  // which nothing here has a place for; each must name one, unless drop_may_be_idle.
   std::vector<std::string> drop;
   bool drop_may_be_idle = false;
-  // Also an optimizer's state that has no place here; where heads are replicated masters and moments, of which copies are no
-  // state.
+  // Also an optimizer's state that has no place here; where heads are replicated masters and moments, of which copies
+  // are no state.
   bool drop_optimizer = false;
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
   std::vector<transform::Step> transforms;           // applied in order while state is read; after `dtypes`
@@ -69,8 +69,8 @@ struct OpenOptions {
 // Adds what a user names: "optimizer", or names and patterns of tensors.
 void add_drop(std::span<const std::string> words, OpenOptions& options);
 
-// What Megatron-Core keeps beside tensors: arguments, learning rates, scheduler; a file of torch.save that nobody here looks
-// into. Newer ones keep a list of one such dict as an object among the tensors, older ones the dict as common.pt.
+// What Megatron-Core keeps beside tensors: arguments, learning rates, scheduler; a file of torch.save that nobody here
+// looks into. Newer ones keep a list of one such dict as an object among the tensors, older ones the dict as common.pt.
 struct MegatronCommon {
   std::string bytes;  // empty: none
   bool listed = false;
@@ -91,7 +91,8 @@ struct CheckpointInfo {
   bool transformer_engine = false;  // names are those of its modules
   // Prefix of Hugging Face's names ("transformer."), so that a way back gives the same names; absent: unknown.
   std::optional<std::string> hf_prefix;
-  // Files of the folder without state (tokenizer.json), sorted; on a server, which lists none, those of well-known names.
+  // Files of the folder without state (tokenizer.json), sorted; on a server, which lists none, those of well-known
+  // names.
   std::vector<std::string> others;
   std::string transforms;               // digest of the steps, and of other states that they read; empty: none
   std::set<std::string> stale_masters;  // of parameters that steps have given other values
@@ -161,8 +162,8 @@ class Checkpoint {
   int64_t thread_bytes() const;  // bound of what a thread allocates while it reads, for OpenOptions::transforms
 
   // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has
-  // exactly its bytes. Errors are those of ByteSource::read, or InvalidArgument if the bytes do not have their checksum;
-  // they name tensor and file, and the content of dst is then undefined.
+  // exactly its bytes. Errors are those of ByteSource::read, or InvalidArgument if the bytes do not have their
+  // checksum; they name tensor and file, and the content of dst is then undefined.
   absl::Status read(size_t tensor, const tensor::Box& box, std::span<std::byte> dst) const;
 
   // Appends to `out` the blocks that read a piece. Offset and strides of the piece count elements of the destination,
@@ -199,11 +200,11 @@ class Checkpoint {
   // Whether a read or verify() has come upon bytes without their checksum.
   bool has_damage() const;
   bool accepts_damage() const;  // OpenOptions::accept_damage
-  // Compares the small files that the manifest names with its checksums, unless damage is accepted. InvalidArgument: all
-  // that differ.
+  // Compares the small files that the manifest names with its checksums, unless damage is accepted. InvalidArgument:
+  // all that differ.
   absl::Status check_texts() const;
-  // Whether all that was read is of one content (ByteSource::confirm): to be asked after the last read, before what was made
-  // of it gets its name. InvalidArgument: what has changed meanwhile, one a line.
+  // Whether all that was read is of one content (ByteSource::confirm): to be asked after the last read, before what was
+  // made of it gets its name. InvalidArgument: what has changed meanwhile, one a line.
   absl::Status confirm() const;
   // Whether another run can tell by versions that it reads the same.
   bool has_versions() const;

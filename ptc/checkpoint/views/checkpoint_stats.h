@@ -1,5 +1,6 @@
 #pragma once
-// Statistics of a checkpoint's tensors, whatever its layout, and how they differ from another checkpoint's, whatever its:
+// Statistics of a checkpoint's tensors, whatever its layout, and how they differ from another checkpoint's, whatever
+// its:
 //
 //   tensors ─► chunks of 1 Mi elements ─► threads: read, stats_of, change_of ─► added up in the order of the chunks
 //

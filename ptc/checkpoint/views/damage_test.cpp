@@ -150,7 +150,7 @@ TEST_F(DamageTest, PartsOfOneWholeTellAllDamage) {
   EXPECT_EQ(open("out")->info().damage.size(), 1U);
 }
 
-// --- archives of torch ------------------------------------------------------------------------------------------------
+// --- archives of torch -----------------------------------------------------------------------------------------------
 
 std::string bytes_of_floats(size_t count) {
   std::string bytes;

@@ -1,5 +1,5 @@
-// Sources of strangers that are wrong in some way: each is refused with its place, when it is opened. Nothing is written before
-// (reshard_command_test).
+// Sources of strangers that are wrong in some way: each is refused with its place, when it is opened. Nothing is
+// written before (reshard_command_test).
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

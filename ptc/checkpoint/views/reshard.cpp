@@ -289,8 +289,8 @@ class Run {
     return absl::OkStatus();
   }
 
-  // A run was killed around the rename. Which folder has the manifest that was to be published tells whether it happened:
-  // if DST.partial still has it, no; if only DST has it, yes, and DST.partial is what DST was before.
+  // A run was killed around the rename. Which folder has the manifest that was to be published tells whether it
+  // happened: if DST.partial still has it, no; if only DST has it, yes, and DST.partial is what DST was before.
   absl::StatusOr<bool> finish_publishing() {
     const std::string published = *journal_->publishing();
     if (checksum_of_manifest(places_.partial) == published) {

@@ -97,9 +97,9 @@ struct Joined {
   std::vector<int> missing;  // parts that are not there yet; nothing is done
   bool busy = false;         // another process puts the parts together
 };
-// Moves the files of all parts into `options.target`, with a manifest of all. `whole`: the view of all files. The call may be
-// killed at any point; the next goes on. InvalidArgument: parts of something else (another source, layout or number of
-// parts), and the errors of reshard() about the target.
+// Moves the files of all parts into `options.target`, with a manifest of all. `whole`: the view of all files. The call
+// may be killed at any point; the next goes on. InvalidArgument: parts of something else (another source, layout or
+// number of parts), and the errors of reshard() about the target.
 absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options);
 // Whether a call is putting the parts together, or was killed while it did.
 bool is_being_joined(const std::string& target);

@@ -46,8 +46,8 @@ TEST_F(JournalTest, TellsTheNextRunWhatIsDone) {
   EXPECT_TRUE(journal->publish("ee").ok());
 }
 
-// At whichever byte a kill cuts it, what is read is what whole lines say, and going on appends after these. After a loss
-// of power zeros may follow.
+// At whichever byte a kill cuts it, what is read is what whole lines say, and going on appends after these. After a
+// loss of power zeros may follow.
 // Others make, lock and remove it all the time: whoever gets it has the one that is there.
 TEST_F(JournalTest, ALockIsThatOfTheFileWithTheName) {
   std::atomic<bool> over = false;

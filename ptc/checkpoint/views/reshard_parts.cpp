@@ -61,7 +61,8 @@ bool is_moved(const std::string& from, const std::string& to) {
   return internal::is_there(to) && !internal::is_there(from);
 }
 
-// Before anything is moved: each file of the whole is in a part, as long as that wrote it, with the tensors that it is to have.
+// Before anything is moved: each file of the whole is in a part, as long as that wrote it, with the tensors that it is
+// to have.
 absl::Status check_files(const View& whole, const std::map<std::string, PartFile>& files,
                          const internal::ReshardPlaces& places) {
   for (size_t f = 0; f < whole.files(); ++f) {
@@ -146,8 +147,8 @@ absl::StatusOr<bool> was_published(const internal::ReshardPlaces& places, intern
   return false;
 }
 
-// A call that was killed behind the last rename of its part, or while it wrote a finished one anew, left a journal and what
-// that tells of. A journal that is in use goes with the process that uses it; what is no journal stays.
+// A call that was killed behind the last rename of its part, or while it wrote a finished one anew, left a journal and
+// what that tells of. A journal that is in use goes with the process that uses it; what is no journal stays.
 void remove_rest(const View& whole, const std::string& part) {
   const internal::ReshardPlaces places = internal::places_of(part);
   if (!internal::is_there(places.journal)) return;

@@ -199,7 +199,8 @@ TEST_F(ReshardParts, WhatOthersHaveBesideAPartStays) {
   EXPECT_TRUE(fs::exists(other.journal));
 }
 
-// Killed between the exchange with what DST was and its removal, and called again with --restart: what DST was stays what it was.
+// Killed between the exchange with what DST was and its removal, and called again with --restart: what DST was stays
+// what it was.
 TEST_F(ReshardParts, RestartDoesNotForgetThatAllWasPutTogether) {
   write_hugging_face(path("old-hf"), llama_config(8, 2), {}, 99);
   const auto old = view("tp4,pp2", 0, 1, "old-hf");

@@ -1,6 +1,6 @@
 #pragma once
-// Steps (ptc/transform) over the tensors of a checkpoint: what a writer or a receiver reads box by box. Other states that steps
-// name, adapters and averages, are opened here and stay open as long as the tensors that read them.
+// Steps (ptc/transform) over the tensors of a checkpoint: what a writer or a receiver reads box by box. Other states
+// that steps name, adapters and averages, are opened here and stay open as long as the tensors that read them.
 
 #include <memory>
 #include <span>
@@ -19,8 +19,9 @@ struct Transformed {
   std::string digest;  // of the steps and of content of the others, the same on all machines
 };
 // The tensors of `base` after these steps. They read `base`, unless the reader says where the elements come from
-// (transform::Origin). `how_others`: how other states are opened; without transforms and opener. Paths that do not begin with
-// / are in `folder`; "": where this process is. Errors: those of transform::transform; of opening others, with their path.
+// (transform::Origin). `how_others`: how other states are opened; without transforms and opener. Paths that do not
+// begin with / are in `folder`; "": where this process is. Errors: those of transform::transform; of opening others,
+// with their path.
 absl::StatusOr<Transformed> transformed(const std::shared_ptr<const Checkpoint>& base,
                                         std::span<const transform::Step> steps, const OpenOptions& how_others,
                                         const std::string& folder);

@@ -1,6 +1,6 @@
 #pragma once
-// A view: one layout of a checkpoint as virtual files; nothing is written. `scalai fs` shows them, `scalai checkpoint reshard`
-// writes the same bytes. Only manifest.json, with the checksums of written files, is in no view.
+// A view: one layout of a checkpoint as virtual files; nothing is written. `scalai fs` shows them, `scalai checkpoint
+// reshard` writes the same bytes. Only manifest.json, with the checksums of written files, is in no view.
 //
 //   Checkpoint + ViewSpec ─► names of files (at once)
 //                        └─► header, size and blocks of one file (on demand) ─► ByteSource
@@ -31,11 +31,11 @@ namespace scalai::checkpoint {
 //     layout := as in ptc/collection/layout_name.h, e.g. tp2,pp1 or tp4-pp2-zero1
 //
 // Under Megatron's names an etp that the layout does not say is tp, as Megatron's own.
-// Whole tensors are in files of at most shard_bytes: of Hugging Face, under the names that they have here ("logical", of any
-// model, known or not), of torch.distributed.checkpoint (under the names of
-// Hugging Face), or of Megatron-Core. With a layout there is one file for each rank: under the names of Megatron, of Hugging
-// Face, or our own ("logical"), as a job's checkpoint for the executor ("job"), or Megatron-LM's own ("torch", a
-// model_optim_rng.pt for each of tp, pp and ep), or vLLM's sharded state ("vllm", parameters only).
+// Whole tensors are in files of at most shard_bytes: of Hugging Face, under the names that they have here ("logical",
+// of any model, known or not), of torch.distributed.checkpoint (under the names of
+// Hugging Face), or of Megatron-Core. With a layout there is one file for each rank: under the names of Megatron, of
+// Hugging Face, or our own ("logical"), as a job's checkpoint for the executor ("job"), or Megatron-LM's own ("torch",
+// a model_optim_rng.pt for each of tp, pp and ep), or vLLM's sharded state ("vllm", parameters only).
 enum class ViewForm : uint8_t { kSafetensors, kTorch, kTorchDist, kDcp, kVllm };
 
 struct ViewSpec {
@@ -60,8 +60,9 @@ absl::StatusOr<ViewSpec> parse_view_name(std::string_view text);
 // The one canonical name of equal specifications, fit for a folder: "hf", "tp4-pp2", "logical-tp4-pp2".
 std::string canonical(const ViewSpec& spec);
 
-// InvalidArgument: files of this form have no place for states of an optimizer that the checkpoint has and `spec` does not
-// leave out (masters, moments, previous versions). A view looks itself, but for "hf", which leaves them out with a note.
+// InvalidArgument: files of this form have no place for states of an optimizer that the checkpoint has and `spec` does
+// not leave out (masters, moments, previous versions). A view looks itself, but for "hf", which leaves them out with a
+// note.
 absl::Status check_places(const Checkpoint& checkpoint, const ViewSpec& spec);
 
 namespace internal {
@@ -90,9 +91,9 @@ class View {
   const ViewSpec& spec() const;     // the naming is never empty
   const std::string& name() const;  // canonical, without the naming if it is the checkpoint's default
 
-  // The files, sorted by name, which may have folders in front: files of tensors, the small files that describe them (config.json,
-  // model.safetensors.index.json, collection.textproto, model.textproto, family.textproto), and what goes along. Fast for any number of
-  // ranks. CHECK below: file < files().
+  // The files, sorted by name, which may have folders in front: files of tensors, the small files that describe them
+  // (config.json, model.safetensors.index.json, collection.textproto, model.textproto, family.textproto), and what goes
+  // along. Fast for any number of ranks. CHECK below: file < files().
   size_t files() const;
   const std::string& file_name(size_t file) const;
   std::optional<size_t> find(std::string_view file_name) const;

@@ -1,6 +1,6 @@
 #pragma once
-// The tables gpus.csv and hosts.csv, compiled in, and what reads them: lines that begin with '#' are comments, the first
-// other line names the columns, cells have no quotes.
+// The tables gpus.csv and hosts.csv, compiled in, and what reads them: lines that begin with '#' are comments, the
+// first other line names the columns, cells have no quotes.
 
 #include <algorithm>
 #include <charconv>

@@ -33,9 +33,9 @@ class ChangePlanner {
   // ---- the change that is made
   // Copies to try, of the latest step first: as few steps as possible are run again.
   std::vector<Source> sources(const Job& job) const;
-  // The device of each rank of `to`, whose devices are in rank order: the cheapest of the candidates, where the strategy
-  // chooses. A configuration that was chosen stays on the devices on which it was priced, in an order that makes no step
-  // longer.
+  // The device of each rank of `to`, whose devices are in rank order: the cheapest of the candidates, where the
+  // strategy chooses. A configuration that was chosen stays on the devices on which it was priced, in an order that
+  // makes no step longer.
   std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to,
                                     const scenario::ParallelChoice& choice,
                                     const std::vector<DeviceId>& candidates) const;

@@ -23,8 +23,8 @@ class Condition {
   void set_absent(const std::vector<DeviceId>& devices) { dead_.insert(devices.begin(), devices.end()); }
   // The failure itself: links are down at once. Devices are dead when their loss is noticed (lose).
   void fail(const scenario::Fail& what);
-  // Returns those of the devices that are dead now: a repair after the failure has brought the others back. `usable`: none is
-  // dead, as if all had been repaired at the time of the failure.
+  // Returns those of the devices that are dead now: a repair after the failure has brought the others back. `usable`:
+  // none is dead, as if all had been repaired at the time of the failure.
   std::set<DeviceId> lose(const std::set<DeviceId>& devices, double failed_at_s, bool usable = false);
   // The failure of links is noticed: jobs leave what those cut off that are still down. False: none is.
   bool cut_off(const scenario::Fail& what);

@@ -1,6 +1,6 @@
 #pragma once
-// One job as the control loop sees it: what it is to have, what it holds, how far it has trained, and what is under way.
-// Arithmetic on that state lives here; decisions live in the classes that act on jobs. Private to ptc/control.
+// One job as the control loop sees it: what it is to have, what it holds, how far it has trained, and what is under
+// way. Arithmetic on that state lives here; decisions live in the classes that act on jobs. Private to ptc/control.
 
 #include <map>
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace scalai::control {
 
-// A complete job state somewhere: live on devices, or a snapshot of an earlier step. `gone` are devices that have failed
-// since, so that what they held is lost even after they are repaired.
+// A complete job state somewhere: live on devices, or a snapshot of an earlier step. `gone` are devices that have
+// failed since, so that what they held is lost even after they are repaired.
 struct Holding {
   int64_t step = 0;
   std::shared_ptr<const collection::Collection> collection;

@@ -1,6 +1,6 @@
 #pragma once
-// The scenario's policy in the control loop: it is told what happened, asked once about all of it, and its grants become
-// the devices that jobs want. A job moves to them as soon as those who are on them have left. One thread.
+// The scenario's policy in the control loop: it is told what happened, asked once about all of it, and its grants
+// become the devices that jobs want. A job moves to them as soon as those who are on them have left. One thread.
 //
 //     tell … tell ──► ask ──► Answer ──► grant (wishes of jobs) ──► take_change … (jobs to look at again)
 //                                  └───► refused jobs, wake-up

@@ -23,8 +23,8 @@ struct Wish {
   std::vector<DeviceId> devices;  // empty: none, it waits
 };
 
-// The jobs whose devices change, by number. Error (Internal, exit 5): a job that is not there or is named twice, GPUs that
-// are not there, hosts that do not add up, several jobs on the same GPUs. It names job and host.
+// The jobs whose devices change, by number. Error (Internal, exit 5): a job that is not there or is named twice, GPUs
+// that are not there, hosts that do not add up, several jobs on the same GPUs. It names job and host.
 absl::StatusOr<std::vector<Wish>> wishes_of(const sched::Decision& decision, const PolicyView& view,
                                             const cluster::Cluster& cluster, const Standing& standing);
 

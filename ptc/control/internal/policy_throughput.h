@@ -1,8 +1,8 @@
 #pragma once
-// How fast a scenario's jobs run on a number of GPUs, as their policy sees it: steps a second of the configuration that the
-// control loop would take (listed: the largest that fits; `parallel: choose`: the parallelizer's best), on nominal devices
-// of a type, on as few hosts as they fit on. Given step times, else the closed form of ptc/parallel/step_time.h, also with
-// `compute: SIMULATED`. Answers are kept. One thread.
+// How fast a scenario's jobs run on a number of GPUs, as their policy sees it: steps a second of the configuration that
+// the control loop would take (listed: the largest that fits; `parallel: choose`: the parallelizer's best), on nominal
+// devices of a type, on as few hosts as they fit on. Given step times, else the closed form of
+// ptc/parallel/step_time.h, also with `compute: SIMULATED`. Answers are kept. One thread.
 
 #include <map>
 #include <string>

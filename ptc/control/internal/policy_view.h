@@ -1,6 +1,6 @@
 #pragma once
-// What a scenario's policy may look at: the cluster as a fleet, jobs as those of a workload, and how far each has come. A
-// picture that the control loop brings up to date before it asks; nothing here decides. One thread.
+// What a scenario's policy may look at: the cluster as a fleet, jobs as those of a workload, and how far each has come.
+// A picture that the control loop brings up to date before it asks; nothing here decides. One thread.
 //
 // Work is steps. A job without `steps` has more than any run does (kEndless): policies that need to know it are refused
 // when the scenario is loaded.

@@ -1,6 +1,6 @@
 #pragma once
-// A job's way from one configuration to the next: request, attempts, commit. A loss aborts the attempt under way, and the
-// next one plans from the survivors: the old epoch is whole until the commit. One thread.
+// A job's way from one configuration to the next: request, attempts, commit. A loss aborts the attempt under way, and
+// the next one plans from the survivors: the old epoch is whole until the commit. One thread.
 //
 //     begin ──► attempt ──► Execute … ExecutionDone ──► commit ──► training
 //                 ▲  └────► wait (nothing fits), failed (no complete copy of the state)
@@ -34,9 +34,9 @@ class Reconfigurer {
   void begin(Job& job);
   // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere. False: this is no such job.
   bool lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
-  // Links that failed at `since_s` cut hosts off: a job that has devices on both sides leaves those out of its reach. It stays
-  // where it is if nothing else fits, no copy of its state can be read, or the links are thought to be back (after `left_s`;
-  // nothing: nobody knows) before it could train elsewhere. True: it stays, standing still.
+  // Links that failed at `since_s` cut hosts off: a job that has devices on both sides leaves those out of its reach.
+  // It stays where it is if nothing else fits, no copy of its state can be read, or the links are thought to be back
+  // (after `left_s`; nothing: nobody knows) before it could train elsewhere. True: it stays, standing still.
   bool leave(Job& job, double since_s, std::optional<double> left_s);
   // A copy cannot be read: an attempt that reads it gives way to one from the next source, or the job fails.
   void lose_source(Job& job, SnapshotId copy);

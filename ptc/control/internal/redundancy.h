@@ -2,14 +2,14 @@
 // Redundant copies of a job's state in hosts' memories: which boxes need them, where they go, and what the job then
 // survives. Private to ptc/control.
 //
-// With k copies and OTHER_HOST every box is to lie on k + 1 hosts, so that the loss of any k hosts leaves all state. With
-// OTHER_DEVICE it is to lie in k + 1 places, devices or hosts' memories, so that the loss of any k devices does:
+// With k copies and OTHER_HOST every box is to lie on k + 1 hosts, so that the loss of any k hosts leaves all state.
+// With OTHER_DEVICE it is to lie in k + 1 places, devices or hosts' memories, so that the loss of any k devices does:
 //
 //   copies(box) = max(0, k + 1 − places that hold it)
 //
 // Copies go to hosts that are up and do not hold the box: those of the job where it has more than k, else all of the
-// cluster. Each takes an even share of the bytes, as far as the choice allows. The first copy of OTHER_DEVICE goes to the
-// memory of the box's own host.
+// cluster. Each takes an even share of the bytes, as far as the choice allows. The first copy of OTHER_DEVICE goes to
+// the memory of the box's own host.
 
 #include <set>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
-// The target of a job: the configuration and the devices that it is to have now. Of its listed configurations the largest
-// that fits the devices it may use; with `parallel: choose` the parallelizer's best on them. One thread; changes no job.
+// The target of a job: the configuration and the devices that it is to have now. Of its listed configurations the
+// largest that fits the devices it may use; with `parallel: choose` the parallelizer's best on them. One thread;
+// changes no job.
 
 #include <map>
 #include <optional>
@@ -32,8 +33,8 @@ class Targets {
   std::vector<DeviceId> usable_devices(const Job& job) const;
   // Devices that a job without a target keeps while it waits.
   std::vector<DeviceId> kept_devices(const Job& job) const;
-  // Of a job without a target: why nothing fits, and what would help. With `parallel: choose` as it was when it was last
-  // asked. "" = something did fit, or a policy offers it nothing.
+  // Of a job without a target: why nothing fits, and what would help. With `parallel: choose` as it was when it was
+  // last asked. "" = something did fit, or a policy offers it nothing.
   std::string why_none(const Job& job) const;
   // Why a job waits, in few words: the reason that its downtime has in reports.
   std::string why_waits(const Job& job) const;

@@ -19,8 +19,8 @@ class TimeAccount {
   void changed(double at_s) { down_.reconfigurations_s += take(at_s); }
   void waited(double at_s);  // for the reason that wait_for() named last
   void stood_for_copy(double at_s) { down_.snapshots_s += take(at_s); }
-  // … training, with `steps` of it done. What is left is a pause for a snapshot before the first step, and a step cut off
-  // after the last; a wait while a step stands still on a link that is down.
+  // … training, with `steps` of it done. What is left is a pause for a snapshot before the first step, and a step cut
+  // off after the last; a wait while a step stands still on a link that is down.
   void trained(const Training& training, int64_t steps, double at_s);
 
   // More samples than steps of the job's global batch would have, in steps that count; < 0 = fewer.

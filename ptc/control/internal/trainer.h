@@ -22,7 +22,8 @@ class Trainer {
   void start(Job& job, double stall_s = 0);
   // Ends the step under way, then stops. A step that stands still is given up at once.
   void stop_at_boundary(Job& job);
-  // Counts the steps of the running Train command up to `steps_done`, and has their samples read. Training ended at `at_s`.
+  // Counts the steps of the running Train command up to `steps_done`, and has their samples read. Training ended at
+  // `at_s`.
   void credit(Job& job, int64_t steps_done, double at_s);
   // Jobs whose steps now take another time end the step under way as it began and go on with the new time.
   void update_step_times();

@@ -17,8 +17,8 @@ void append_gpt_params(Model& model);
 // because it shares the word embedding a tied model has that embedding at both ends.
 void append_bert_params(Model& model, int64_t token_types);
 
-// Llama and Mixtral: pre-norm, RMS norm, rotary positions, SwiGLU, grouped-query attention; with model.experts > 0 every
-// feed-forward block is a router and that many experts.
+// Llama and Mixtral: pre-norm, RMS norm, rotary positions, SwiGLU, grouped-query attention; with model.experts > 0
+// every feed-forward block is a router and that many experts.
 void append_llama_params(Model& model);
 
 // ResNet (He et al. 2016) without tensor parallelism. model.layers = residual blocks, in all stages together.

@@ -7,8 +7,9 @@
 
 namespace scalai::parallel::internal {
 
-// "" = it uses all GPUs of the space. Where a larger configuration needs another batch, that one is named: the best within
-// a twentieth of the batch. If all GPUs have to be used, such a batch is named where it saves a tenth of the step.
+// "" = it uses all GPUs of the space. Where a larger configuration needs another batch, that one is named: the best
+// within a twentieth of the batch. If all GPUs have to be used, such a batch is named where it saves a tenth of the
+// step.
 std::string why_idle(const ModelShape& model, const SearchSpace& space, const Candidate& best);
 
 }  // namespace scalai::parallel::internal

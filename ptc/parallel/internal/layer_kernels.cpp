@@ -10,8 +10,8 @@ bool eager(const Context& c) { return c.training().kernels == Kernels::kEager; }
 // Scaling has SwiGLU and rotary embedding in PyTorch's own steps, whatever its norm.
 bool eager_beside_norm(const Context& c) { return eager(c) || c.scaling; }
 
-// RMSNorm in PyTorch's own steps: to 32 bits, square, mean, product with the inverse root, to 16 bits, times the weight.
-// Gated models have it. The gradients of each step read and write twice as much.
+// RMSNorm in PyTorch's own steps: to 32 bits, square, mean, product with the inverse root, to 16 bits, times the
+// weight. Gated models have it. The gradients of each step read and write twice as much.
 std::array<double, 6> eager_norm(const Context& c) { return {c.e + 4, 8, 4, 8, 4 + c.e, 2 * c.e}; }
 
 }  // namespace
@@ -32,9 +32,9 @@ void add(const KernelTime& time, ChunkWork& work) {
 
 void add(const Communication& one, Communication& sum) { sum = together(sum, one); }
 
-// Context parallelism passes keys round the ranks: a kernel for a rank's own tokens, and one for those of each other rank,
-// of which the mask leaves half of the queries or half of the keys. Each result is added to 32-bit sums: the output forward,
-// backward the gradients of queries, keys and values.
+// Context parallelism passes keys round the ranks: a kernel for a rank's own tokens, and one for those of each other
+// rank, of which the mask leaves half of the queries or half of the keys. Each result is added to 32-bit sums: the
+// output forward, backward the gradients of queries, keys and values.
 void fused(const Context& c, const Core& core, bool backward, KernelTime& time) {
   FusedAttention own{.heads = core.samples * core.heads,
                      .queries = core.queries(),

@@ -1,7 +1,7 @@
 #pragma once
 // Kernels of one layer, for one micro-batch on one rank, that layer_work.h puts together: linear layers, the attention
-// core and the memory-bound kernels between them. Symbols: layer_work.h. Each function adds its kernels to `time`. Pure;
-// any thread may call them. A Context refers to its workload and hardware, which must outlive it.
+// core and the memory-bound kernels between them. Symbols: layer_work.h. Each function adds its kernels to `time`.
+// Pure; any thread may call them. A Context refers to its workload and hardware, which must outlive it.
 
 #include "ptc/parallel/layer_work.h"
 

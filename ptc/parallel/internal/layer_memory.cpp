@@ -38,7 +38,8 @@ double scores(const Workload& w) {
 }
 
 // Bytes a token that operations keep (Recompute::Kind::kOperations): the layer's input, queries, values, the result of
-// attention, and the first matrix of the feed-forward block with the third of a gated one, or both trips of the experts.
+// attention, and the first matrix of the feed-forward block with the third of a gated one, or both trips of the
+// experts.
 double kept_operations_bytes(const Workload& w, double a) {
   const ModelShape& m = w.model;
   const double h = static_cast<double>(m.hidden);

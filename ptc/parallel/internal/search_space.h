@@ -1,6 +1,6 @@
 #pragma once
-// The points of a search: every configuration that divides, with the micro-batches and recomputations that go with it, and
-// for each a step time that no pricing can undercut.
+// The points of a search: every configuration that divides, with the micro-batches and recomputations that go with it,
+// and for each a step time that no pricing can undercut.
 
 #include <functional>
 #include <string>
@@ -36,9 +36,9 @@ int64_t memory_limit(const SearchSpace& space);
 // Which rule leaves no point, for a space that has none.
 std::string why_empty(const ModelShape& model, const SearchSpace& space);
 
-// Least seconds of a step, for as many samples as the space's batch has: the matrix products of the layers and the head alone, shared out evenly, at what large kernels
-// reach of the fastest GPU's peak, and the pipeline's fill with the layers' part of them. Attention, memory-bound work and
-// communication count nothing. Seconds in `wait_s` are idle.
+// Least seconds of a step, for as many samples as the space's batch has: the matrix products of the layers and the head
+// alone, shared out evenly, at what large kernels reach of the fastest GPU's peak, and the pipeline's fill with the
+// layers' part of them. Attention, memory-bound work and communication count nothing. Seconds in `wait_s` are idle.
 class Bound {
  public:
   Bound(const ModelShape& model, const SearchSpace& space);

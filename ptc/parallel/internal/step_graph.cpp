@@ -142,8 +142,8 @@ class Builder {
     embedding_.gradients = dx;
   }
 
-  // `read`: the next step reads the parameters as a whole. Rows of an embedding are looked up wherever the table lies, so
-  // its new parameters are stored.
+  // `read`: the next step reads the parameters as a whole. Rows of an embedding are looked up wherever the table lies,
+  // so its new parameters are stored.
   void update(const Layer& layer, bool read = true) {
     const Operands operands = {layer.gradients, layer.optimizer};
     for (const int32_t old : {layer.parameters, layer.optimizer}) {  // the last one in the place of the old state

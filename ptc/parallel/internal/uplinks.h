@@ -1,6 +1,6 @@
 #pragma once
-// What a fabric that is narrower than the cards leaves of them: how much of what ranks send at once crosses the uplinks of
-// each switch, against what these can carry. Pure; any thread.
+// What a fabric that is narrower than the cards leaves of them: how much of what ranks send at once crosses the uplinks
+// of each switch, against what these can carry. Pure; any thread.
 
 #include <cstdint>
 #include <functional>
@@ -24,8 +24,9 @@ class Uplinks {
   Uplinks(const cluster::Cluster& cluster, std::vector<Seat> seats, double card_bytes_per_s);
 
   // Share of the cards' rate that is left, 0 < share <= 1, when all these groups (ranks, in order) communicate at once.
-  // Rings: a group passes from host to host in the order of its ranks, so of the hosts below a switch only those send through its
-  // uplinks whose next one lies elsewhere; each sends with the cards of `per_host` ranks. Direct: each rank sends to all others alike.
+  // Rings: a group passes from host to host in the order of its ranks, so of the hosts below a switch only those send
+  // through its uplinks whose next one lies elsewhere; each sends with the cards of `per_host` ranks. Direct: each rank
+  // sends to all others alike.
   double share_of_rings(const std::vector<std::vector<int>>& groups, int per_host) const;
   double share_of_direct(const std::vector<std::vector<int>>& groups) const;
   // Bytes per second of each message, when these ranks send to those at once; 0 = unlimited.

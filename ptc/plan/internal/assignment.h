@@ -41,8 +41,9 @@ struct ClassedGains {
 };
 
 // Result: column of each row, or nothing when they do not all fit. A cheapest flow through the classes (row → class →
-// class → column, or row → column for single pairs) by shortest augmenting paths, from prices and a first assignment that
-// already suit most rows. Exact up to kExactClassPairs pairs of classes; beyond, rows take the best column left in order.
+// class → column, or row → column for single pairs) by shortest augmenting paths, from prices and a first assignment
+// that already suit most rows. Exact up to kExactClassPairs pairs of classes; beyond, rows take the best column left in
+// order.
 inline constexpr size_t kExactClassPairs = size_t{1} << 18;
 std::optional<std::vector<int32_t>> best_assignment(const ClassedGains& problem);
 

@@ -133,8 +133,8 @@ class DifferenceBuilder {
 
   using CopiedCells = std::vector<std::pair<Box, std::vector<HostId>>>;
 
-  // Copies of boxes that are equal or disjoint, as redundancy makes them: the boxes, in order of appearance. Nothing for
-  // others.
+  // Copies of boxes that are equal or disjoint, as redundancy makes them: the boxes, in order of appearance. Nothing
+  // for others.
   static std::optional<CopiedCells> boxes_of(const std::vector<std::pair<Box, HostId>>& copies) {
     CopiedCells cells;
     std::map<Box, size_t> known;

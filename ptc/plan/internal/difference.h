@@ -19,8 +19,8 @@ struct Overlap {
   int32_t masters = -1;  // new_sets: devices on which all of it can be derived from the new master; −1 = none
   int32_t copies = -1;   // copy_hosts: hosts whose memory has a redundant copy of all of it; −1 = none
   bool whole = false;    // `box` is the old and the new box: who holds it and wants it can keep it
-  // A common part that copies or masters cut further appears uncut once, for devices that hold it (kLocal), and then cut,
-  // for the others (kRemote).
+  // A common part that copies or masters cut further appears uncut once, for devices that hold it (kLocal), and then
+  // cut, for the others (kRemote).
   enum class Side : uint8_t { kBoth, kLocal, kRemote };
   Side side = Side::kBoth;
 };

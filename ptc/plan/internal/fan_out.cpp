@@ -236,7 +236,8 @@ std::vector<Leg> FanOut::along(const DevicesByHost& holders, const DevicesByHost
   return std::move(legs_);
 }
 
-// Every device for itself, from the nearest device that held it before, of several hosts from that which has sent least.
+// Every device for itself, from the nearest device that held it before, of several hosts from that which has sent
+// least.
 void FanOut::fetch_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes) {
   for (const Group& group : wanting.groups) {
     const Group* here = holders.find(group.host);

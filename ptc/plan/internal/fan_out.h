@@ -4,8 +4,9 @@
 //
 // In place, a box crosses to a host that lacks it once. Where several hosts (or several devices of one host) want what
 // fewer have, they form chains from the least loaded holders, each passing on to the next, so that nobody sends a box
-// twice over one link (without PlannerOptions::relay each fetches from an old holder). Hosts of an NVLink domain, rack or group that has the box are served inside it. Staged strategies, and those bound to the
-// first replica, pull for every device by itself, as the systems they model do. Ties go to the lowest id.
+// twice over one link (without PlannerOptions::relay each fetches from an old holder). Hosts of an NVLink domain, rack
+// or group that has the box are served inside it. Staged strategies, and those bound to the first replica, pull for
+// every device by itself, as the systems they model do. Ties go to the lowest id.
 //
 // Taking the least loaded for box after box is not always best. The planner then asks for the exchanges, shares them
 // (sharing.h) and says who sends; a place may then send a box more than once.
@@ -40,8 +41,8 @@ class FanOut {
   // The same where one device holds and one wants, in place.
   Leg direct(DeviceId holder, DeviceId wanting, int64_t bytes);
 
-  // Legs that bring `bytes` from storage to `wanting` (not empty). kOnce: a chain of hosts from the one that reads, those
-  // that have sent least first. CHECK: not kEachDevice, which needs no legs between devices.
+  // Legs that bring `bytes` from storage to `wanting` (not empty). kOnce: a chain of hosts from the one that reads,
+  // those that have sent least first. CHECK: not kEachDevice, which needs no legs between devices.
   std::vector<Leg> read(const DevicesByHost& wanting, StorageReads reads, int64_t bytes);
 
   // Bytes so far, of plans in place. Places are numbered by host, or devices first and hosts' memories after them.

@@ -35,10 +35,10 @@ class DeviceCheck {
   DeviceCheck(const Plan& plan, const PlanFacts& facts, Problems& problems)
       : plan_(plan), facts_(facts), problems_(problems) {}
 
-  // Arrivals lie inside what is needed, no two share elements, and together with `missing` they are all of it. Kept is the
-  // same box before and after. On hop 0 a read finds the box in what is held and not given back in an earlier round, on a
-  // later hop in what came before; a derived box finds its master so. Freed is what is held and not kept, once; under a
-  // memory cap all of it.
+  // Arrivals lie inside what is needed, no two share elements, and together with `missing` they are all of it. Kept is
+  // the same box before and after. On hop 0 a read finds the box in what is held and not given back in an earlier
+  // round, on a later hop in what came before; a derived box finds its master so. Freed is what is held and not kept,
+  // once; under a memory cap all of it.
   void check(const DeviceCase& one, const BoxList& missing);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Some devices of a plan on their own, with every tensor: what a device holds and needs is asked of the collections rank
-// by rank, and nothing is taken from one tensor for another. The second leg of the interpreter for plans in which tensors
-// alike are looked at once.
+// Some devices of a plan on their own, with every tensor: what a device holds and needs is asked of the collections
+// rank by rank, and nothing is taken from one tensor for another. The second leg of the interpreter for plans in which
+// tensors alike are looked at once.
 
 #include <vector>
 

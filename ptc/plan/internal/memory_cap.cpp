@@ -97,7 +97,8 @@ class MemoryScheduler {
  private:
   static int64_t largest_piece(int64_t cap) { return std::max<int64_t>(cap / 16, 1); }
 
-  // The smallest cap for which boxes of the largest piece, or the slices, are not too many: the bound of all work below it.
+  // The smallest cap for which boxes of the largest piece, or the slices, are not too many: the bound of all work below
+  // it.
   int64_t least_to_cut(const std::vector<Instance>& whole) const {
     std::vector<int64_t> brought(plan_.memory.size(), 0);
     for_each_arrival([&](size_t, size_t device, int64_t bytes) { brought[device] += bytes; });
@@ -289,9 +290,9 @@ class MemoryScheduler {
     return std::llround(host.gpu_link_bytes_per_s / share);
   }
 
-  // Round by round: every waiting instance, in order, whose receivers all have room. Returns the peak; when none has room,
-  // what the one would need that needs least. With `evenly` rounds, nobody sends or receives more in one of them than
-  // the busiest device would, going on evenly.
+  // Round by round: every waiting instance, in order, whose receivers all have room. Returns the peak; when none has
+  // room, what the one would need that needs least. With `evenly` rounds, nobody sends or receives more in one of them
+  // than the busiest device would, going on evenly.
   int64_t greedy(int32_t evenly) {
     std::vector<int64_t> total(ends(), 0);
     for (const Instance& instance : plan_.instances)

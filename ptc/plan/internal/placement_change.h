@@ -15,8 +15,8 @@
 
 namespace scalai::plan {
 
-// What a placement costs, the most important first. Every device counts as reading from storage for itself: who passes on
-// what it has read is the planner's choice.
+// What a placement costs, the most important first. Every device counts as reading from storage for itself: who passes
+// on what it has read is the planner's choice.
 struct PlacementCost {
   int64_t in_one_domain = 0;  // with a SpreadRule: bytes of boxes with replicas that all share one domain
   int64_t cross_host = 0;     // as lower_bounds().given_placement has it

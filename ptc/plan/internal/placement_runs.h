@@ -1,5 +1,6 @@
 #pragma once
-// Runs: ranks that stay together on a host, and the places that may take them. How the rules of placement.h cut the ranks.
+// Runs: ranks that stay together on a host, and the places that may take them. How the rules of placement.h cut the
+// ranks.
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace scalai::plan {
 
-// A host, or the hosts of a rack or NVLink domain, and their devices that may take new ranks, in the order of the candidates.
+// A host, or the hosts of a rack or NVLink domain, and their devices that may take new ranks, in the order of the
+// candidates.
 struct Site {
   std::vector<HostId> hosts;
   std::vector<DeviceId> devices;
@@ -27,7 +29,8 @@ struct Runs {
   std::vector<int> domain_of_run;
 };
 
-// Ranks in `order`, `length` at a time (the last run may be shorter), as many to a site as fit. Nothing when they do not.
+// Ranks in `order`, `length` at a time (the last run may be shorter), as many to a site as fit. Nothing when they do
+// not.
 std::optional<Runs> equal_runs(const std::vector<int32_t>& order, const std::vector<Site>& sites, int32_t length);
 
 // Ranks in `order` fill the sites in turn, at most `most` on each and whole groups of `group` where that works. Nothing
@@ -42,9 +45,9 @@ std::vector<int32_t> run_lengths(const std::vector<Site>& sites, int32_t ranks, 
 // Data-parallel replicas one after the other, each in rank order.
 std::vector<int32_t> by_replica(const RankedChange& change);
 
-// The site (index) of each run: the assignment that saves the most bytes from coming from elsewhere as if every run were
-// alone on its site, then, where that is quickly known, the most bytes from moving inside sites. Nothing when the runs do
-// not fit.
+// The site (index) of each run: the assignment that saves the most bytes from coming from elsewhere as if every run
+// were alone on its site, then, where that is quickly known, the most bytes from moving inside sites. Nothing when the
+// runs do not fit.
 std::optional<std::vector<int32_t>> assign_runs(const RankedChange& change, const Runs& runs,
                                                 const std::vector<Site>& sites);
 

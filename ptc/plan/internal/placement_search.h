@@ -1,6 +1,6 @@
 #pragma once
-// Which run of ranks sits on which host (here every site is one host), looked at together: what one host fetches for two runs it fetches once, which an
-// assignment of single runs does not see.
+// Which run of ranks sits on which host (here every site is one host), looked at together: what one host fetches for
+// two runs it fetches once, which an assignment of single runs does not see.
 
 #include <optional>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 // What the interpreters (boxes, elements, single devices) check alike: that the plan belongs to the collections, and
-// that what each pattern and each instance says of itself is true. What is where, before, during and after, each of them
-// works out in its own way.
+// that what each pattern and each instance says of itself is true. What is where, before, during and after, each of
+// them works out in its own way.
 
 #include <array>
 #include <map>
@@ -30,8 +30,8 @@ class Problems {
 };
 
 // Checks, on construction:
-//   frame      tensors, devices and types are those of the collections; masters are masters; which devices have a memory
-//              entry, and that no entry is above the cap; missing boxes lie inside their tensors
+//   frame      tensors, devices and types are those of the collections; masters are masters; which devices have a
+//              memory entry, and that no entry is above the cap; missing boxes lie inside their tensors
 //   sets       tensors exist and have one shape
 //   patterns   of each leg source, destination, class and hop; frees only under a memory cap, by living old devices
 //   instances  round, pattern, set and box; kept only in round 0 and where the type stays, derived only from a master
@@ -82,8 +82,9 @@ class PlanFacts {
   std::vector<bool> new_device_, old_living_;  // by device
 };
 
-// Whether the memory of `host` may be read for what devices of `holders` (sorted) hold: each device can be staged in the
-// memory of its own host, and the "central" strategy stages all of them in one host's. Under a memory cap none is staged.
+// Whether the memory of `host` may be read for what devices of `holders` (sorted) hold: each device can be staged in
+// the memory of its own host, and the "central" strategy stages all of them in one host's. Under a memory cap none is
+// staged.
 bool staged_in(const Plan& plan, std::span<const HostId> holders, HostId host);
 
 // Indices of the instances with a tensor, in order, by tensor.

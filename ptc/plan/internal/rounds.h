@@ -32,8 +32,8 @@ class DeviceIndex {
 // Assigns rounds so that a device receives at most so much in one (at least one box). Splits instances by tensor.
 void cap_rounds(PlanDraft& plan, int64_t round_bytes);
 
-// Puts instances with kDerived legs into the last round; with a memory cap into one of their own, when all that is given
-// back is gone. Their hop is beyond all others already.
+// Puts instances with kDerived legs into the last round; with a memory cap into one of their own, when all that is
+// given back is gone. Their hop is beyond all others already.
 void derive_last(PlanDraft& plan);
 
 // Fills peak_extra of plan.memory by walking the rounds; returns the largest.

@@ -1,18 +1,18 @@
 #pragma once
 // Sharing: which place sends which part of what flows between places, so that the hottest place is as cool as possible.
 //
-// A place is a host, or a device or a host's memory where nothing crosses hosts. In an exchange of b bytes from holders H
-// to those that want them, W, every place of W receives each byte once. So |W| copies are sent, at least one of them by a
-// holder, the others by whoever holds or wants the bytes. In shares, that are two demands (leveling.h):
+// A place is a host, or a device or a host's memory where nothing crosses hosts. In an exchange of b bytes from holders
+// H to those that want them, W, every place of W receives each byte once. So |W| copies are sent, at least one of them
+// by a holder, the others by whoever holds or wants the bytes. In shares, that are two demands (leveling.h):
 //
 //   b              over H                 the first copy
 //   b (|W| − 1)    over H ∪ W             the others
 //
 // Shares are then rounded to whole units, a flow into 1, 2, 4 … 64 of them, of at most 1/64 of what the hottest link
 // carries, so that a flow is cut into few parts: what a place was given too little (or too much) it gets more (less) of
-// from the next flow. Real trees have these shares: lay the first shares side by side along the line from 0 to b, and cut
-// the others into |W| − 1 such lines. At each point a holder and |W| − 1 further senders meet. Places of W that send come
-// first in the tree, so that somebody who has the bytes always has a copy left to send.
+// from the next flow. Real trees have these shares: lay the first shares side by side along the line from 0 to b, and
+// cut the others into |W| − 1 such lines. At each point a holder and |W| − 1 further senders meet. Places of W that
+// send come first in the tree, so that somebody who has the bytes always has a copy left to send.
 
 #include <cstdint>
 #include <span>
@@ -57,8 +57,8 @@ class Sharing {
   int64_t solve(int64_t tolerance = 0, bool fine = false);
 
   using Way = std::vector<std::vector<Edge>>;  // of a part of a flow, by exchange
-  // What is to take the next `bytes`, a multiple of `row`, in which a box can be cut: the part of which most is left, and
-  // how many bytes, at least one row. A part gets what it should have to within a row. After solve().
+  // What is to take the next `bytes`, a multiple of `row`, in which a box can be cut: the part of which most is left,
+  // and how many bytes, at least one row. A part gets what it should have to within a row. After solve().
   std::pair<const Way*, int64_t> next(size_t flow, int64_t bytes, int64_t row);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 // Reads from storage: how boxes that only storage has reach the devices that want them.
 //
-// Plans in place read from the nearest holder. They pass on what they read as they pass on any other state, so that each
-// box is read once. More reads (StorageReads) are taken if the whole plan then takes less predicted time in one round
-// (estimate.h), the rest of the plan included:
+// Plans in place read from the nearest holder. They pass on what they read as they pass on any other state, so that
+// each box is read once. More reads (StorageReads) are taken if the whole plan then takes less predicted time in one
+// round (estimate.h), the rest of the plan included:
 //
 //   kOnce         storage  b            NICs in  b a host, out  b for all hosts but one
 //   kEachHost     storage  b · hosts    NICs in  b a host

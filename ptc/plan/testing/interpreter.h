@@ -10,8 +10,8 @@
 
 namespace scalai::plan {
 
-// Plan::memory as it has to be for the plan's instances: what pieces say, and a walk over the rounds. Ignores devices that
-// have no place in it.
+// Plan::memory as it has to be for the plan's instances: what pieces say, and a walk over the rounds. Ignores devices
+// that have no place in it.
 inline void fill_memory(PlanDraft& plan, const Case& job) {
   std::map<DeviceId, DeviceMemory> memory;
   const auto add = [&](const collection::Collection& side, int64_t DeviceMemory::*bytes) {

@@ -11,8 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// One panel of 110 pixels below a title of 24: 0 is at y = 4 + 24 + 110 = 138, 20 at y = 28. x: 30 … 950 for 0 … 92 s, 10 pixels
-// a second.
+// One panel of 110 pixels below a title of 24: 0 is at y = 4 + 24 + 110 = 138, 20 at y = 28. x: 30 … 950 for 0 … 92 s,
+// 10 pixels a second.
 Panels example_panels() {
   Panels chart{.id = "p", .title = "t", .description = "d", .x = {"time", Unit::kSeconds, "", 0, 92}};
   chart.panels.push_back({.y = {"GPUs", Unit::kCount, "GPUs", 0, 16}});

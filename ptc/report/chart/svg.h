@@ -1,6 +1,7 @@
 #pragma once
-// Texts of SVG pictures and HTML: escaping, numbers, and a writer of shapes. Colours are classes of the style sheet around
-// the picture ("k-train"), so that one picture serves light, dark and print. Pure functions; any thread may call.
+// Texts of SVG pictures and HTML: escaping, numbers, and a writer of shapes. Colours are classes of the style sheet
+// around the picture ("k-train"), so that one picture serves light, dark and print. Pure functions; any thread may
+// call.
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 #pragma once
-// What the times of a run rest on, for those who bet on them: a line for step times and one for each phase that took any.
+// What the times of a run rest on, for those who bet on them: a line for step times and one for each phase that took
+// any.
 
 #include <optional>
 #include <string>

@@ -184,8 +184,8 @@ struct DowntimePart {
   double seconds = 0;
   std::string why;
 };
-// Those that are not zero, waits by reason; of many reasons the longest ones, and the sum of the others. None for reports
-// that are older than the key.
+// Those that are not zero, waits by reason; of many reasons the longest ones, and the sum of the others. None for
+// reports that are older than the key.
 std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
@@ -223,8 +223,8 @@ struct ComparisonRow {
 };
 
 // What a run differs from another one by on the same seeds: chance that both had is in neither. Median and interval as
-// spread_of, of `pairs` differences, or of relative ones (0.1: a tenth more). Nothing with fewer than two pairs, or where a
-// relative one is to 0.
+// spread_of, of `pairs` differences, or of relative ones (0.1: a tenth more). Nothing with fewer than two pairs, or
+// where a relative one is to 0.
 struct PairedDifference {
   size_t pairs = 0;
   Spread spread;

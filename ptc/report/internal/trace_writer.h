@@ -1,6 +1,6 @@
 #pragma once
-// Writes a Perfetto trace: groups of tracks with slices, instants, counters, and arrows between slices. Equal calls give
-// equal bytes. One thread; knows nothing of runs.
+// Writes a Perfetto trace: groups of tracks with slices, instants, counters, and arrows between slices. Equal calls
+// give equal bytes. One thread; knows nothing of runs.
 
 #include <cstdint>
 #include <functional>
@@ -44,7 +44,8 @@ class TraceWriter {
   uint64_t byte_counter(uint64_t parent, const std::string& name);
 
   using Notes = std::function<std::vector<Note>(int64_t about)>;
-  // On a track of their own. Slices that overlap cannot share a track unless they nest: they go to "name 2", "name 3", …
+  // On a track of their own. Slices that overlap cannot share a track unless they nest: they go to "name 2", "name 3",
+  // …
   void slices(uint64_t parent, const std::string& name, std::vector<Slice> slices, const Notes& notes = nullptr);
   // On one track in order of time.
   void instants(uint64_t track, std::vector<std::pair<uint64_t, std::string>> instants);

@@ -60,8 +60,8 @@ TEST_F(RunDataTest, ABrokenFileIsAnError) {
               HasSubstr("run/trace.pftrace: no trace of Scalai"));
 }
 
-// Spans of the example: train 0–10, stop to 11, restart to 14, transfer to 15, train to 50; detection is a gap for the page,
-// too, but here the run recorded it as a phase. After that nothing.
+// Spans of the example: train 0–10, stop to 11, restart to 14, transfer to 15, train to 50; detection is a gap for the
+// page, too, but here the run recorded it as a phase. After that nothing.
 TEST_F(RunDataTest, TimelinesOfTheTrace) {
   const std::vector<JobTimeline> timelines = timelines_of(load(example("run")));
   ASSERT_EQ(timelines.size(), 2U);
@@ -71,8 +71,8 @@ TEST_F(RunDataTest, TimelinesOfTheTrace) {
   EXPECT_THAT(words_of(timelines[0].gpus), ElementsAre("0:0", "0:2", "11:4", "50:2", "65:0", "100:0"));
 }
 
-// 3200 samples in 100 steps: 32 a step. Steps 0 to 10 in 10 s of training: 32 samples/s. The job never resumes after the
-// second change, so all later steps, 10 to 100, are over the 35 s from 15 to 50: 82.29.
+// 3200 samples in 100 steps: 32 a step. Steps 0 to 10 in 10 s of training: 32 samples/s. The job never resumes after
+// the second change, so all later steps, 10 to 100, are over the 35 s from 15 to 50: 82.29.
 TEST_F(RunDataTest, ThroughputIsStepsOverTheirTime) {
   const std::vector<JobTimeline> timelines = timelines_of(load(example("run")));
   EXPECT_THAT(words_of(timelines[0].throughput), ElementsAre("0:32", "10:0", "15:82.29", "50:0", "65:0", "100:0"));
@@ -109,8 +109,8 @@ TEST(LinkHeat, JoinsLinksOfAHostAndKind) {
   EXPECT_EQ(link_heat(trace, 10, 2, 1).all_rows, 3U);
 }
 
-// Of the example: reconfiguration 1 moves 1000 B from g0 to g1 (both h0) and 5000 B from g0 to g2 (h1); 2 loads 60 B from
-// storage to g1, and was aborted otherwise; 700 B of a redundant copy are elsewhere.
+// Of the example: reconfiguration 1 moves 1000 B from g0 to g1 (both h0) and 5000 B from g0 to g2 (h1); 2 loads 60 B
+// from storage to g1, and was aborted otherwise; 700 B of a redundant copy are elsewhere.
 TEST_F(RunDataTest, TrafficIsByHost) {
   const RunData run = load(example("run"));
   const Traffic traffic = traffic_of(*run.transfers, *run.devices, 24);

@@ -32,7 +32,7 @@ struct Closed {
 using Database = std::unique_ptr<sqlite3, Closed>;
 using Statement = std::unique_ptr<sqlite3_stmt, Closed>;
 
-// ---- functions -------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 // Values of one aggregate. SQLite owns zeroed memory for it, which holds a pointer until the aggregate is final.
 struct Values {
   std::vector<double> all;
@@ -150,7 +150,7 @@ int add_functions(sqlite3* database) {
   return SQLITE_OK;
 }
 
-// ---- what is allowed -------------------------------------------------------------------------------------------------
+// ---- what is allowed ------------------------------------------------------------------------------------------------
 int judge(void* table, int action, const char* first, const char* second, const char* /*database*/,
           const char* /*trigger*/) {
   if (action == SQLITE_SELECT) return SQLITE_OK;
@@ -171,7 +171,7 @@ bool is_text(const QueryTable& table, const std::string& column) {
   return std::find(table.text_columns.begin(), table.text_columns.end(), column) != table.text_columns.end();
 }
 
-// ---- one table -------------------------------------------------------------------------------------------------------
+// ---- one table ------------------------------------------------------------------------------------------------------
 class Query {
  public:
   static absl::StatusOr<std::unique_ptr<Query>> of(const QueryTable& table) {

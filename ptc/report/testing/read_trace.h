@@ -1,6 +1,6 @@
 #pragma once
-// Reads a trace as a viewer does, and checks that it is sound on the way: no event without a track, no track goes back in
-// time, slices nest, names are unique, each arrow begins before it ends.
+// Reads a trace as a viewer does, and checks that it is sound on the way: no event without a track, no track goes back
+// in time, slices nest, names are unique, each arrow begins before it ends.
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #pragma once
-// Who gets which GPUs and since when: a scenario's `policy`, and the fields of a job that only matter with one or with jobs
-// that come later.
+// Who gets which GPUs and since when: a scenario's `policy`, and the fields of a job that only matter with one or with
+// jobs that come later.
 
 #include <optional>
 #include <string>

@@ -186,8 +186,8 @@ std::optional<int> size_of_entry(const json& entry) {
   return holder->contains("size") ? count_in((*holder)["size"]) : std::nullopt;
 }
 
-// Tenplex: [{"time": 35, "size": 16}, …, {"time": 0, "size": 0}], how many minutes on how many GPUs; or "step": the step
-// from which on. An entry of size 0 is the end.
+// Tenplex: [{"time": 35, "size": 16}, …, {"time": 0, "size": 0}], how many minutes on how many GPUs; or "step": the
+// step from which on. An entry of size 0 is the end.
 class Schedule {
  public:
   Schedule(std::string path, Reading& reading) : path_(std::move(path)), reading_(reading) {

@@ -30,8 +30,8 @@ enum class RunTime : uint8_t { kSpan, kAttempts };
 
 std::string stated(const std::string& text) { return text == "None" ? "" : text; }
 
-// A finished record as a job, or why not. GPUs are those of the first attempt and the run time goes from its start to the end
-// of the last one, as the authors' notebook counts; or the attempts' own times are added up.
+// A finished record as a job, or why not. GPUs are those of the first attempt and the run time goes from its start to
+// the end of the last one, as the authors' notebook counts; or the attempts' own times are added up.
 class Records {
  public:
   Records(std::string file, Reading& reading) : file_(std::move(file)), reading_(reading) {
@@ -124,7 +124,8 @@ class Records {
   std::vector<std::string> vcs_, states_;
 };
 
-// The document as a stream of its tokens: an array of jobs with attempts with servers with GPUs. What else there is passes by.
+// The document as a stream of its tokens: an array of jobs with attempts with servers with GPUs. What else there is
+// passes by.
 class PhillyTokens : public nlohmann::json_sax<json> {
  public:
   explicit PhillyTokens(Records& records) : records_(records) {}

@@ -33,8 +33,8 @@ TEST(Finish, TimesCountFromTheFirstJobAndDeadlinesWithThem) {
   EXPECT_EQ(got->summary.span_s, 600);
 }
 
-// 3 jobs of 100 s on 2 GPUs each are 600 GPU-s; half of 4 GPUs gives that in 300 s, where the trace takes 1,000. Deadlines stay
-// as far behind.
+// 3 jobs of 100 s on 2 GPUs each are 600 GPU-s; half of 4 GPUs gives that in 300 s, where the trace takes 1,000.
+// Deadlines stay as far behind.
 TEST(Finish, LoadMovesSubmissionsTogether) {
   Reading reading = reading_with(with_job_options({}, "first"), TraceContent::kJobs, {"load=0.5", "load-gpus=4"});
   for (const double at_s : {0.0, 200.0, 1000.0}) {

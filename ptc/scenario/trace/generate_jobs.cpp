@@ -157,8 +157,8 @@ absl::Status make_gavel(Making& making) {
   return jobs.make();
 }
 
-// Sizes and run times as Philly's 80,390 jobs have them (shared data/philly): sizes by their shares, run times lognormal with
-// their median of 1,144 s and mean of 13,136 s, at most their 53.6 days.
+// Sizes and run times as Philly's 80,390 jobs have them (shared data/philly): sizes by their shares, run times
+// lognormal with their median of 1,144 s and mean of 13,136 s, at most their 53.6 days.
 absl::Status make_philly(Making& making) {
   const int64_t jobs = making.options.count("jobs", 1, kMostJobs, making.problems);
   const double interval_s = making.options.seconds("interval", making.problems);

@@ -22,8 +22,8 @@ struct EstimateError {
   std::string description() const;  // "run times off by a factor within 1 ± 0.2, uniform"
 };
 
-// A factor for each job. The random numbers depend on the seed and the job's number only, so runs with other sizes of the
-// error have jobs that are off in the same direction.
+// A factor for each job. The random numbers depend on the seed and the job's number only, so runs with other sizes of
+// the error have jobs that are off in the same direction.
 std::vector<double> estimate_factors(const EstimateError& error, uint64_t seed, size_t jobs);
 
 // Owns `policy`. `factors`: by job, each > 0, one for each job that will come.

@@ -56,7 +56,8 @@ struct Part {
   int64_t demand = 0;            // GPUs that its jobs ask for
   std::vector<Event> events = {};
   double wake_at_s = kNever;
-  // Of this instant: GPUs in use; the part of the quota that it wants, and of that it has; borrowed GPUs that it may keep.
+  // Of this instant: GPUs in use; the part of the quota that it wants, and of that it has; borrowed GPUs that it may
+  // keep.
   std::vector<int> held = {}, want = {}, base = {}, keep = {};
 
   bool must_give_back() const {
@@ -272,8 +273,8 @@ class QuotaPolicy final : public Policy {
     return absl::OkStatus();
   }
 
-  // Takes the jobs that got their GPUs last off them until the rest is within `caps`. A preemptive policy may give some of
-  // them their GPUs again, at once, and take them from others.
+  // Takes the jobs that got their GPUs last off them until the rest is within `caps`. A preemptive policy may give some
+  // of them their GPUs again, at once, and take them from others.
   void evict(const View& view, Part* part, const std::vector<int>& caps) {
     std::vector<int> held = part->held;
     for (size_t t = 0; t < caps.size(); ++t) {

@@ -1,6 +1,6 @@
 #pragma once
-// For tests of devices: random states of any bits, random steps over them, and the comparison of what a device gives with what
-// the host gives, bit by bit.
+// For tests of devices: random states of any bits, random steps over them, and the comparison of what a device gives
+// with what the host gives, bit by bit.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,8 @@ namespace scalai::transform {
 inline constexpr std::array kFloats = {DType::kF64, DType::kF32,    DType::kBF16,
                                        DType::kF16, DType::kF8E4M3, DType::kF8E5M2};
 
-// Bits of all kinds: plain numbers, those near a type's limits, and, unless `finite`, infinities and NaN with any payload.
+// Bits of all kinds: plain numbers, those near a type's limits, and, unless `finite`, infinities and NaN with any
+// payload.
 inline std::vector<std::byte> random_elements(Random& random, DType dtype, int64_t count, bool finite) {
   const int64_t size = tensor::size_of(dtype);
   std::vector<std::byte> bytes(static_cast<size_t>(count * size));

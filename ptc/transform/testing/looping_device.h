@@ -1,6 +1,6 @@
 #pragma once
-// For tests: a device whose memory is the host's and whose kernels are loops. Queued work happens when somebody waits, so that a
-// missing wait is a wrong byte.
+// For tests: a device whose memory is the host's and whose kernels are loops. Queued work happens when somebody waits,
+// so that a missing wait is a wrong byte.
 
 #include <atomic>
 #include <functional>

@@ -44,7 +44,8 @@ class HostBooks {
   bool fits(GpuType type, int gpus) const { return gpus <= free(type) && (!slices_ || slices_->fits(gpus)); }
   // Takes `gpus` GPUs of a type where they lie best; fits(type, gpus). `own`: where the job was.
   Placement place(GpuType type, int gpus, const Placement& own);
-  // Takes exactly these GPUs; not with slices (CHECK). Error: Internal names the host that is down or full; nothing is taken then.
+  // Takes exactly these GPUs; not with slices (CHECK). Error: Internal names the host that is down or full; nothing is
+  // taken then.
   absl::Status take(const Placement& placement);
   void give(const Placement& placement);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What GPUs were used for and cost, and how free ones were scattered over hosts, summed up over time: O(types, different
-// numbers of free GPUs on partly used hosts) an instant, whatever runs.
+// What GPUs were used for and cost, and how free ones were scattered over hosts, summed up over time: O(types,
+// different numbers of free GPUs on partly used hosts) an instant, whatever runs.
 
 #include <algorithm>
 #include <map>

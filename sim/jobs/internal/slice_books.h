@@ -1,8 +1,9 @@
 #pragma once
-// GPUs that are cut in slices (ptc/sched/slices.h): which slices are taken, and where a job goes. A part of a GPU goes to
-// the fullest GPU that has a place for it (ties: the first), and begins where most other profiles keep a place (ties: the
-// lowest). Whole GPUs go to as few hosts as possible: the host with the fewest wholly free GPUs that has enough, else the
-// ones with most. Jobs are not moved to make room. O(different occupations of a GPU, GPUs of the job) a placement.
+// GPUs that are cut in slices (ptc/sched/slices.h): which slices are taken, and where a job goes. A part of a GPU goes
+// to the fullest GPU that has a place for it (ties: the first), and begins where most other profiles keep a place
+// (ties: the lowest). Whole GPUs go to as few hosts as possible: the host with the fewest wholly free GPUs that has
+// enough, else the ones with most. Jobs are not moved to make room. O(different occupations of a GPU, GPUs of the job)
+// a placement.
 
 #include <array>
 #include <map>

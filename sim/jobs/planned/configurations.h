@@ -46,8 +46,8 @@ class Configurations {
   bool simulates() const { return steps_ != nullptr; }
   int64_t searches() const { return searches_; }
 
-  // A cluster of hosts of this type in this fabric, with so many GPUs in use on each, and these GPUs. `domains`: the NVLink
-  // domain of each; empty: hosts that GPU links join fill domains one after the other.
+  // A cluster of hosts of this type in this fabric, with so many GPUs in use on each, and these GPUs. `domains`: the
+  // NVLink domain of each; empty: hosts that GPU links join fill domains one after the other.
   struct Scratch {
     cluster::Cluster cluster;
     std::vector<DeviceId> devices;

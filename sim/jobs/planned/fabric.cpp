@@ -11,8 +11,8 @@
 namespace scalai::sched {
 namespace {
 
-// What a group puts on each link of a cluster; the links of ptc/change/platform.h but for copies on a device and emulated
-// hosts.
+// What a group puts on each link of a cluster; the links of ptc/change/platform.h but for copies on a device and
+// emulated hosts.
 class LinkLoads {
  public:
   LinkLoads(const cluster::Cluster& cluster, std::span<const HostId> hosts)

@@ -162,8 +162,8 @@ TEST(Steady, RedundancyIsFatalWhenTheFallbackIsGoneToo) {
   EXPECT_EQ(run(setup).fatal, 0);
 }
 
-// Host 1 is back while host 0 still works for it: without its state it only waits, and its loss is none. That of host 2,
-// for which it stood in, is fatal.
+// Host 1 is back while host 0 still works for it: without its state it only waits, and its loss is none. That of host
+// 2, for which it stood in, is fatal.
 TEST(Steady, AHostThatIsBackWaits) {
   Availability trace;
   trace.events = {host_event(10.5, Kind::kFailed, {1}), host_event(10.6, Kind::kUp, {1}),

@@ -7,8 +7,8 @@
 //                          (traces, tables,            └──► recovery_setup ──► sched::simulate_recovery
 //                           prices imported)
 //
-// File names are relative to the scenario's folder, or to the one that it names. "${SCALAI_DATA}" at the beginning is the folder of public data: the
-// environment variable of that name, or "data" beside the scenario's folder.
+// File names are relative to the scenario's folder, or to the one that it names. "${SCALAI_DATA}" at the beginning is
+// the folder of public data: the environment variable of that name, or "data" beside the scenario's folder.
 
 #include <functional>
 #include <memory>
@@ -112,11 +112,12 @@ absl::StatusOr<std::unique_ptr<ClusterScenario>> load_cluster_scenario(const std
 // The names of missing files count, too. InvalidArgument: the text cannot be parsed.
 absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name);
 
-// A policy (with its estimates) and a change model for one run. They refer to the scenario, which outlives them. No errors beyond those of
-// loading.
+// A policy (with its estimates) and a change model for one run. They refer to the scenario, which outlives them. No
+// errors beyond those of loading.
 // Columns of jobs.csv that only some scenarios have.
 std::vector<std::string> more_columns(const ClusterScenario& scenario);
-// Tables that metrics of the user may be of: CSV files of the report, without ".csv"; first the one they are of by default.
+// Tables that metrics of the user may be of: CSV files of the report, without ".csv"; first the one they are of by
+// default.
 std::vector<std::string> metric_tables();
 // One of these, without rows; and the rows of the file's text, without its header.
 report::QueryTable metric_table_of(const ClusterScenario& scenario, const std::string& name);

@@ -89,8 +89,8 @@ void build_models(SchedContext& context, SetValues& values) {
   scenario.notes.push_back("models: " + scenario.models->description());
 }
 
-// What a trace tells is a run time: a job's work is what it does in that time on what it asked for, on the type where it is
-// fastest.
+// What a trace tells is a run time: a job's work is what it does in that time on what it asked for, on the type where
+// it is fastest.
 void set_model_work(SchedContext& context) {
   ClusterScenario& scenario = context.scenario;
   std::map<std::pair<std::string, int>, int> nowhere;  // type and GPUs → jobs
@@ -190,8 +190,8 @@ void check_parameters(SchedContext& context, const PolicySpec& policy) {
   }
 }
 
-// One period for all jobs, by the losses of the whole cluster: a job on few of its hosts loses work less often and would
-// do better with a longer one.
+// One period for all jobs, by the losses of the whole cluster: a job on few of its hosts loses work less often and
+// would do better with a longer one.
 double young_daly(SchedContext& context, SetValues& values, double write_s) {
   const double until_s = context.scenario.options.until_s;
   const double mtbf_s =

@@ -17,8 +17,8 @@
 //  - A host that comes during training joins only when another event starts a rendezvous (Bamboo: also when its
 //    rebalancing rule says so).
 //  - Varuna's rendezvous takes change_s less the checkpoint's write time. A checkpoint is written every
-//    `checkpoint_every_steps` steps and after the first step after a loss; it fails if a removal stands before it in the
-//    heap's array.
+//    `checkpoint_every_steps` steps and after the first step after a loss; it fails if a removal stands before it in
+//    the heap's array.
 //  - Without rolls_back a loss costs no samples: the artifact's setting for BERT-large, GPT-2 and GPT-3-medium.
 //  - A rollback of samples does not roll back the count of steps, except after a failed checkpoint.
 //  - Costs that depend on the number of hosts are those of the last rendezvous.

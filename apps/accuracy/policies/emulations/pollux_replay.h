@@ -1,12 +1,14 @@
 #pragma once
-// Pollux's own simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py, pollux.py), interval by
-// interval: its rules in our words, with our genetic search. Deterministic by seed. Pure function; any thread.
+// Pollux's own simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py, pollux.py),
+// interval by interval: its rules in our words, with our genetic search. Deterministic by seed. Pure function; any
+// thread.
 //
-//   each interval of 60 s   jobs train for it ─► a search gives hosts to all jobs ─► a job that moves stands still for 30 s
+//   each interval of 60 s   jobs train for it ─► a search gives hosts to all jobs ─► a job that moves stands still for
+//                           30 s
 //
 // It differs from our policy in our engine in how jobs train, not in how GPUs are given out:
-//  - A job begins with its initial batch. From the end of the first interval in which it trained it uses the batch that its
-//    fitted model of a step prefers; our throughput source has the best batch at once.
+//  - A job begins with its initial batch. From the end of the first interval in which it trained it uses the batch that
+//    its fitted model of a step prefers; our throughput source has the best batch at once.
 //  - The end of an epoch is rounded to whole seconds.
 
 #include <cstdint>

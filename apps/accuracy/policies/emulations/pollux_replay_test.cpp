@@ -18,8 +18,8 @@ Workload jobs_at(const std::vector<double>& submits) {
   return workload;
 }
 
-// One GPU, one job: comes at 10, has the GPU at 60 and trains from 90 on, a step of batch 8 in 2 s. Two epochs of 100 steps
-// end at 490. With the best batch (a larger one gains less than it takes) nothing else comes out.
+// One GPU, one job: comes at 10, has the GPU at 60 and trains from 90 on, a step of batch 8 in 2 s. Two epochs of 100
+// steps end at 490. With the best batch (a larger one gains less than it takes) nothing else comes out.
 TEST(PolluxReplay, OneJobByHand) {
   const sched::testing::TinyProfiles files;
   const auto profiles = Profiles::load(files.folder());

@@ -31,16 +31,16 @@ std::vector<double> rates_of(const ShareCase& one, const ShareTable& shares);
 
 // (gpus / weight) × rate / (rate on every type by its part of all GPUs), by job, ascending: what fairness levels.
 std::vector<double> levels_of(const ShareCase& one, const std::vector<double>& rates);
-// Max-min to the end: of all ascending levels the lexicographically greatest. The sum of the k least, for k = 1, 2, …, is
-// a linear objective over all sets of k jobs (Ogryczak), so that a corner has it.
+// Max-min to the end: of all ascending levels the lexicographically greatest. The sum of the k least, for k = 1, 2, …,
+// is a linear objective over all sets of k jobs (Ogryczak), so that a corner has it.
 std::vector<double> fairest_levels(const ShareCase& one);
 
 // (age + left / rate) / (isolated + left / rate on an equal part) of the job that has most.
 double worst_ratio(const ShareCase& one, const std::vector<double>& rates);
 double least_ratio(const ShareCase& one);  // that no shares beat, to 1e-9
 
-// Sum over jobs and types of rates × X, per dollar if there are prices; with `due`, each job with a deadline is at least
-// as fast as that needs. nullopt: it cannot be.
+// Sum over jobs and types of rates × X, per dollar if there are prices; with `due`, each job with a deadline is at
+// least as fast as that needs. nullopt: it cannot be.
 std::optional<double> best_sum(const ShareCase& one, bool due);
 double sum_of(const ShareCase& one, const ShareTable& shares);
 

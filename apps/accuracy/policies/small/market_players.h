@@ -19,8 +19,8 @@ struct SpotStay {
   int end_s = 0, spot_s = 0, demand_s = 0;  // the end of the job; seconds on each GPU
 };
 // Every second, the rules in this order: from the moment that no more than the work left and two changes fits before
-// the deadline, on demand (greedy, uniform); spot where it is offered and the job is not on demand; idle and not ahead of an even pace:
-// on demand (uniform); on demand, and ahead of the even pace two changes from now: to spot (uniform).
+// the deadline, on demand (greedy, uniform); spot where it is offered and the job is not on demand; idle and not ahead
+// of an even pace: on demand (uniform); on demand, and ahead of the even pace two changes from now: to spot (uniform).
 SpotStay play_spot(SpotRule rule, const SpotCase& one);
 
 // One job, types of one GPU that are always there (price chaser, DISPA'20).
@@ -43,8 +43,8 @@ struct ChaserStay {
   double end_s = 0, usd = 0;
   int moves = 0;
 };
-// Starts where an iteration costs least. At each change of a price, and when it may move again: to where it costs least,
-// if that saves more over the stay than egress and restart cost.
+// Starts where an iteration costs least. At each change of a price, and when it may move again: to where it costs
+// least, if that saves more over the stay than egress and restart cost.
 ChaserStay play_chaser(const ChaserCase& one);
 
 // Jobs with a deadline that are all there at second 0, in slots (ElasticFlow, ASPLOS'23).
@@ -53,8 +53,8 @@ struct DueJob {
   int slots = 1;                 // to its deadline
   std::vector<double> per_slot;  // iterations a slot on 1, 2, 4 … GPUs
 };
-// Progressive filling: by deadline, each with the least level (1, 2, 4 … GPUs, or what is free of it in a slot) that ends
-// in time. Whether all do.
+// Progressive filling: by deadline, each with the least level (1, 2, 4 … GPUs, or what is free of it in a slot) that
+// ends in time. Whether all do.
 bool fills(const std::vector<DueJob>& jobs, int gpus);
 // Whether any way at all to give out 0, 1, 2, 4 … GPUs slot by slot ends all in time, by trying all.
 bool possible(const std::vector<DueJob>& jobs, int gpus);
@@ -83,10 +83,10 @@ struct PairsCase {
   double change_s = 0, fatal_s = 0;
   double slow = 1;  // all take so many times as long while a host works for two
 };
-// Samples kept at the end. A host's loss costs nothing but the slower pace; from when 5 % of the hosts at work are of such a
-// pair, or as many wait as are lost, the pipelines are formed anew when the step ends. A host that comes back waits like a
-// new one. A lost host whose stand-in is lost too: all go back to the last checkpoint. Hosts that make one pipeline more join at
-// once; a loss while it stands still for a change begins that anew.
+// Samples kept at the end. A host's loss costs nothing but the slower pace; from when 5 % of the hosts at work are of
+// such a pair, or as many wait as are lost, the pipelines are formed anew when the step ends. A host that comes back
+// waits like a new one. A lost host whose stand-in is lost too: all go back to the last checkpoint. Hosts that make one
+// pipeline more join at once; a loss while it stands still for a change begins that anew.
 double play_pairs(const PairsCase& one);
 
 }  // namespace scalai::sched::small

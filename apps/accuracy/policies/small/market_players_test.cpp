@@ -53,9 +53,9 @@ TEST(MarketPlayers, HostsByHand) {
   EXPECT_EQ(play_hosts(one), 140 + 110);
 }
 
-// Three pipelines of two. At 10 host 1 goes, in the middle of a step: the rest of it, three samples, takes 1 s at half the
-// pace; then 20 s for the change to two pipelines, and the fifth host waits. At 65 both hosts of a pipeline go: back to the
-// checkpoint at 60, and 35 s to start again.
+// Three pipelines of two. At 10 host 1 goes, in the middle of a step: the rest of it, three samples, takes 1 s at half
+// the pace; then 20 s for the change to two pipelines, and the fifth host waits. At 65 both hosts of a pipeline go:
+// back to the checkpoint at 60, and 35 s to start again.
 TEST(MarketPlayers, PairsByHand) {
   const HostsCase::Host stays{.up = {{0, 1000}}, .notice_s = {0}};
   PairsCase one{.row = {.hosts = std::vector<HostsCase::Host>(6, stays),

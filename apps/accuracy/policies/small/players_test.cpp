@@ -5,7 +5,8 @@
 namespace scalai::sched::small {
 namespace {
 
-// Four GPUs. At 0 the first takes all; at 2 it has 32 GPU seconds left, the second 3, the third 8 and no room beside both.
+// Four GPUs. At 0 the first takes all; at 2 it has 32 GPU seconds left, the second 3, the third 8 and no room beside
+// both.
 TEST(Players, SrsfByHand) {
   const std::vector<RigidJob> jobs = {{0, 4, 10}, {2, 1, 3}, {2, 4, 2}};
   EXPECT_EQ(play_srsf(jobs, 4), (std::vector<int>{15, 5, 7}));

@@ -7,8 +7,8 @@
 
 namespace scalai::sched::small {
 
-// maximise objective·x subject to rows[i]·x <= bounds[i] and x >= 0. Its allowed set must be bounded in the direction of
-// the objective.
+// maximise objective·x subject to rows[i]·x <= bounds[i] and x >= 0. Its allowed set must be bounded in the direction
+// of the objective.
 struct SmallProgram {
   std::vector<double> objective;
   std::vector<std::vector<double>> rows;

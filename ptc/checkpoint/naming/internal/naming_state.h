@@ -69,8 +69,8 @@ struct StoredInstance {
   bool vocabulary = false;
 };
 
-// Every stored tensor of the place that has elements, aliases and those in the place of others only when asked for. Checks that each held element is in
-// exactly one piece of a tensor that is no alias.
+// Every stored tensor of the place that has elements, aliases and those in the place of others only when asked for.
+// Checks that each held element is in exactly one piece of a tensor that is no alias.
 absl::StatusOr<std::vector<StoredInstance>> stored_instances(const Naming::State& naming, const Place& place,
                                                              bool with_aliases);
 

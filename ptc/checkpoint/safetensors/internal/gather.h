@@ -1,6 +1,6 @@
 #pragma once
-// From a box as it lies in a file (dense, row-major) into a box as it lies in memory (likewise): the common part as runs
-// of neighbouring bytes, and the reads for them.
+// From a box as it lies in a file (dense, row-major) into a box as it lies in memory (likewise): the common part as
+// runs of neighbouring bytes, and the reads for them.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ Run first_run_of(const tensor::Box& stored, const tensor::Box& wanted, const ten
 absl::Status for_each_run(const tensor::Box& stored, const tensor::Box& wanted, const tensor::Box& common,
                           const std::function<absl::Status(const Run&)>& visit);
 
-// Reads `common` from `tensor`, which holds the box `stored`, into `dst`, which holds `wanted`. Long or far runs are read
-// one by one, short ones that are near by blocks.
+// Reads `common` from `tensor`, which holds the box `stored`, into `dst`, which holds `wanted`. Long or far runs are
+// read one by one, short ones that are near by blocks.
 absl::Status read_common(const SafetensorsFile& file, const StoredTensor& tensor, const tensor::Box& stored,
                          const tensor::Box& wanted, const tensor::Box& common, std::span<std::byte> dst);
 

@@ -46,8 +46,8 @@ inline bool mount_small(const std::string& folder, int64_t bytes) {
 
 }  // namespace small_disk_internal
 
-// `body` runs in the child with the folder; its EXPECTs print there and make the result kFailed. kUnavailable: this user
-// may not mount here.
+// `body` runs in the child with the folder; its EXPECTs print there and make the result kFailed. kUnavailable: this
+// user may not mount here.
 inline SmallDisk on_small_disk(int64_t bytes, const std::function<void(const std::string& folder)>& body) {
   constexpr int kNoMount = 77;
   std::string folder = testing::TempDir() + "scalai-disk-XXXXXX";

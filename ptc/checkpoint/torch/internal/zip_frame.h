@@ -1,9 +1,9 @@
 #pragma once
-// Builds the frame of a file of zip archives, one after the other, whose entries are texts and tensors, stored as they are
-// and, as torch.save does, at multiples of 64 bytes from their archive's beginning.
+// Builds the frame of a file of zip archives, one after the other, whose entries are texts and tensors, stored as they
+// are and, as torch.save does, at multiples of 64 bytes from their archive's beginning.
 //
-// The checksum of a tensor's entry is 0: it is not known before the bytes are read. torch does not look at it, and has an
-// option not to compute it (torch.serialization.set_crc32_options(False)); unzip -t complains.
+// The checksum of a tensor's entry is 0: it is not known before the bytes are read. torch does not look at it, and has
+// an option not to compute it (torch.serialization.set_crc32_options(False)); unzip -t complains.
 
 #include <string>
 #include <string_view>

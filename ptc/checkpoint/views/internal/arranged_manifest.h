@@ -1,7 +1,7 @@
 #pragma once
-// manifest.json of a checkpoint of kind "arranged", as `scalai checkpoint reshard` writes it: which states there are, and of each file
-// its tensors with their checksums and the pieces that they hold. It says all that is needed to read the files, so that
-// neither families nor names are asked when one is opened.
+// manifest.json of a checkpoint of kind "arranged", as `scalai checkpoint reshard` writes it: which states there are,
+// and of each file its tensors with their checksums and the pieces that they hold. It says all that is needed to read
+// the files, so that neither families nor names are asked when one is opened.
 
 #include <cstdint>
 #include <optional>
@@ -43,8 +43,8 @@ struct ArrangedManifest {
 };
 
 std::string arranged_manifest_text(const ArrangedManifest& manifest);
-// Errors (InvalidArgument) do not name the file. A piece without offset and strides is its box, dense; its tensor's shape
-// and dtype are left empty. Boxes have at most kMaxRank dimensions, numbers are not negative.
+// Errors (InvalidArgument) do not name the file. A piece without offset and strides is its box, dense; its tensor's
+// shape and dtype are left empty. Boxes have at most kMaxRank dimensions, numbers are not negative.
 absl::StatusOr<ArrangedManifest> parse_arranged_manifest(const std::string& text);
 
 // "arranged", "" for a job's checkpoint, else what it says; InvalidArgument when the text is no JSON object.

@@ -1,6 +1,6 @@
 #pragma once
-// What the ranks of a layout have of the parameters of an opened checkpoint: their names, places and some of their values,
-// in the order of the buffers of Megatron-Core's distributed optimizer (bucket_run.h).
+// What the ranks of a layout have of the parameters of an opened checkpoint: their names, places and some of their
+// values, in the order of the buffers of Megatron-Core's distributed optimizer (bucket_run.h).
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,8 @@
 
 namespace scalai::checkpoint::internal {
 
-// Of the elements [begin, end) of a stored tensor, in row-major order: places, as of a stored tensor of this stretch alone.
+// Of the elements [begin, end) of a stored tensor, in row-major order: places, as of a stored tensor of this stretch
+// alone.
 absl::StatusOr<std::vector<PlacedPiece>> pieces_of_stretch(const ArrangedTensor& tensor, int64_t begin, int64_t end);
 
 int64_t elements_of(const ArrangedTensor& tensor);

@@ -1,14 +1,14 @@
 #pragma once
-// Which parameters lie in a bucket of Megatron-Core's distributed optimizer, and where. A bucket says nothing of that: it is
-// a flat tensor, and its order follows from that in which modules were made. But a master rounds to its parameter, so a
-// guess can be checked by values, and the one that is right everywhere is the order.
+// Which parameters lie in a bucket of Megatron-Core's distributed optimizer, and where. A bucket says nothing of that:
+// it is a flat tensor, and its order follows from that in which modules were made. But a master rounds to its
+// parameter, so a guess can be checked by values, and the one that is right everywhere is the order.
 //
 //   parameters in the order of a buffer: … fc1 norm qkv proj norm | fc2 fc1 norm qkv …
 //   bucket                                        [ qkv · proj ·· norm · fc2 · fc1 ]     · gaps to multiples of 64
 //
-// A buffer has the parameters of a rank in reverse order of registration (ptc/collection/distributed_optimizer.h); a bucket
-// has a stretch of it. Where the embedding is the head, too, it also comes first, on the last stage: the order is a circle.
-// Pure functions.
+// A buffer has the parameters of a rank in reverse order of registration (ptc/collection/distributed_optimizer.h); a
+// bucket has a stretch of it. Where the embedding is the head, too, it also comes first, on the last stage: the order
+// is a circle. Pure functions.
 
 #include <cstdint>
 #include <functional>
@@ -41,14 +41,15 @@ struct InBucket {
 };
 // The buckets of a buffer each for itself, or one after the other without the padding at their ends, as in a file.
 enum class Joined : uint8_t { kNo, kYes };
-// The stretch of `params`, which are in the order of the buffer, that is the bucket of this many elements. Empty: none is.
-// FailedPrecondition: several are, so that nobody can tell which. Errors of `are_masters`.
+// The stretch of `params`, which are in the order of the buffer, that is the bucket of this many elements. Empty: none
+// is. FailedPrecondition: several are, so that nobody can tell which. Errors of `are_masters`.
 absl::StatusOr<std::vector<InBucket>> find_in_bucket(std::span<const BucketParam> params, int64_t elements,
                                                      Joined joined, const AreMasters& are_masters);
 
 // Which comes first: what one expert has, or what all have of a layer.
 enum class Experts : uint8_t { kSequential, kGrouped };
-// Where a parameter comes in a rank's order of registration, by its name in the rank's file; to be compared with others.
+// Where a parameter comes in a rank's order of registration, by its name in the rank's file; to be compared with
+// others.
 std::vector<int64_t> registration_order(const std::string& name, Experts experts);
 
 }  // namespace scalai::checkpoint::internal

@@ -3,9 +3,9 @@
 //
 //   read ─► ranges that it touches ─► those seen first: read as a whole, summed, compared ─► the bytes
 //
-// Each range is compared once. Afterwards the file's version tells that it is still the same (ByteSource::read). A read of
-// all of a range sums the bytes that it gives. Any thread may call; threads that need one new range wait for the first of
-// them.
+// Each range is compared once. Afterwards the file's version tells that it is still the same (ByteSource::read). A read
+// of all of a range sums the bytes that it gives. Any thread may call; threads that need one new range wait for the
+// first of them.
 
 #include <condition_variable>
 #include <cstdint>

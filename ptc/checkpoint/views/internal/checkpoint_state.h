@@ -31,7 +31,8 @@ struct Checkpoint::State {
 
   absl::Status transform(const OpenOptions& options);
   absl::Status build();
-  // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
+  // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads
+  // them.
   absl::Status check_aliases() const;
   std::vector<const Checkpoint*> sources() const;  // base and others
   int64_t bytes_to_verify(const VerifyOptions& options) const;

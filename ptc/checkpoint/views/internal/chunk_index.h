@@ -1,12 +1,13 @@
 #pragma once
-// Whole tensors as a folder of torch.distributed.checkpoint: which chunks its files have, and the index of them under the
-// keys that are asked for when it is loaded.
+// Whole tensors as a folder of torch.distributed.checkpoint: which chunks its files have, and the index of them under
+// the keys that are asked for when it is loaded.
 //
 //   arranged tensors ─► as_chunks: [layer, expert, rows, columns] ─► files ─► chunk_index: ".metadata"
 //
-// Megatron-Core ("torch_dist") stacks layers and experts where all layers are alike, and asks for what Transformer Engine
-// fuses under other names; one chunk is in the index under all of them, so that any of its models finds what it looks for.
-// torch ("dcp") has the keys of {"model": model, "optim": optimizer}, as torch.distributed.checkpoint.state_dict makes them.
+// Megatron-Core ("torch_dist") stacks layers and experts where all layers are alike, and asks for what Transformer
+// Engine fuses under other names; one chunk is in the index under all of them, so that any of its models finds what it
+// looks for. torch ("dcp") has the keys of {"model": model, "optim": optimizer}, as
+// torch.distributed.checkpoint.state_dict makes them.
 
 #include <string>
 #include <vector>

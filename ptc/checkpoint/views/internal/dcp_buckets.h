@@ -1,8 +1,10 @@
 #pragma once
-// State of Megatron-Core's distributed optimizer as it lies in memory ("dp_reshardable", the default of Megatron-LM): flat
-// buckets of one layout of tp, pp and ep, whose index says which rank's they are and nothing of the parameters in them.
+// State of Megatron-Core's distributed optimizer as it lies in memory ("dp_reshardable", the default of Megatron-LM):
+// flat buckets of one layout of tp, pp and ep, whose index says which rank's they are and nothing of the parameters in
+// them.
 //
-//   optimizer.distributed.dp_group_idx_3.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg   [elements]
+//   optimizer.distributed.dp_group_idx_3.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg
+//   [elements]
 //
 // The layout follows from the index, the parameters from their values (bucket_run.h).
 
@@ -37,8 +39,8 @@ struct BucketLayout {
 };
 BucketLayout bucket_layout(const std::vector<DcpTensor>& tensors);
 
-// Masters and moments in the buckets, for the parameters of `opened`, which are whole. FailedPrecondition: they cannot be
-// told to which parameter they belong, with the reason; `opened` has no state more. Other errors are those of files.
+// Masters and moments in the buckets, for the parameters of `opened`, which are whole. FailedPrecondition: they cannot
+// be told to which parameter they belong, with the reason; `opened` has no state more. Other errors are those of files.
 absl::Status open_buckets(const Folder& folder, const Naming& naming, const std::vector<BucketTensor>& buckets,
                           const BucketLayout& layout, Joined joined, Opened& opened);
 

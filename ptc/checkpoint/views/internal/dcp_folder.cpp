@@ -37,8 +37,8 @@ std::map<std::vector<std::string>, Named> groups_of(const std::vector<DcpTensor>
 
 std::string dotted(const std::vector<std::string>& path) { return fmt::format("{}", fmt::join(path, ".")); }
 
-// ("optim", "state", "layers.0.weight", "exp_avg"), or flat ("optim", "state.layers.0.weight.exp_avg"), or deeper, as in
-// torch's tutorial ("app", "optim", "state", …): what follows "state"; "" for others.
+// ("optim", "state", "layers.0.weight", "exp_avg"), or flat ("optim", "state.layers.0.weight.exp_avg"), or deeper, as
+// in torch's tutorial ("app", "optim", "state", …): what follows "state"; "" for others.
 std::string below_state(const std::vector<std::string>& path) {
   constexpr std::string_view kState = "state.";
   for (size_t i = 1; i < path.size(); ++i) {
@@ -73,7 +73,8 @@ bool is_step(const DcpTensor& tensor) {
   return tensor.chunks.size() == 1 && below_state(tensor.path).ends_with(".step");
 }
 
-// The rows of a vocabulary's tensor, or of its optimizer's state, behind its words; how many rows it had, 0 where nothing is left out.
+// The rows of a vocabulary's tensor, or of its optimizer's state, behind its words; how many rows it had, 0 where
+// nothing is left out.
 int64_t leave_padding_out(int64_t words, DcpTensor& tensor) {
   const std::string& name = tensor.path.back();
   const auto is_of = [&](std::string_view weight) {

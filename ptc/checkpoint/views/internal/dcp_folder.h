@@ -13,9 +13,9 @@
 
 namespace scalai::checkpoint::internal {
 
-// The state under the names of the naming, in whatever chunks. `opened` has the model, and gets files, states and notes.
-// Of several dicts ("model", "optim") the one counts whose keys the naming knows, and of several models the outermost one
-// "model"; under Megatron's names layers and experts
+// The state under the names of the naming, in whatever chunks. `opened` has the model, and gets files, states and
+// notes. Of several dicts ("model", "optim") the one counts whose keys the naming knows, and of several models the
+// outermost one "model"; under Megatron's names layers and experts
 // may be stacked, and the vocabulary padded. InvalidArgument: all problems.
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened);
 // The same of tensors that are known.

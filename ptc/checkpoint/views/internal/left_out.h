@@ -1,6 +1,7 @@
 #pragma once
-// Tensors of a checkpoint that are not taken. What is known to be no trained state is left out with a note. All else is an
-// error, unless the options name it (OpenOptions::drop, drop_optimizer); then the notes say so, and config.json fits.
+// Tensors of a checkpoint that are not taken. What is known to be no trained state is left out with a note. All else is
+// an error, unless the options name it (OpenOptions::drop, drop_optimizer); then the notes say so, and config.json
+// fits.
 
 #include <set>
 #include <string>
@@ -23,8 +24,8 @@ struct LeftOut {
 };
 LeftOut left_out_of(const FoundState& state);
 
-// Adds notes and CheckpointInfo::dropped. InvalidArgument: there is state that the options do not name; all of it is listed.
-// what, reason: of the optimizer's state, as in "the optimizer's state", "it is in a form before that of 2024".
+// Adds notes and CheckpointInfo::dropped. InvalidArgument: there is state that the options do not name; all of it is
+// listed. what, reason: of the optimizer's state, as in "the optimizer's state", "it is in a form before that of 2024".
 absl::Status leave_out(const OpenOptions& options, const std::string& place, LeftOut left, Opened& opened,
                        std::string_view what = "the optimizer's state",
                        std::string_view reason = "no name says its parameters");

@@ -83,8 +83,8 @@ int chunk_of_name(std::string_view name) {
   return take(name, "model") && take(name, chunk) ? chunk : 0;
 }
 
-// Puts parameters into the order in which Megatron's modules have them. Their order in the file says nothing: older torch
-// sorted storages by name, 0, 1, 10, 2. False: it is not known.
+// Puts parameters into the order in which Megatron's modules have them. Their order in the file says nothing: older
+// torch sorted storages by name, 0, 1, 10, 2. False: it is not known.
 bool sort_by_registration(const OpenedFile& file, std::vector<size_t>& params) {
   const auto less = [&](Experts experts) {
     return [&file, experts](size_t a, size_t b) {

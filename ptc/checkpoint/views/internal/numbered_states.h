@@ -5,16 +5,18 @@
 //   optimizer.optimizer.state.N.exp_avg    moments: N counts over all groups
 //   optimizer.K.…                          the same, of several optimizers
 //
-// Which parameters are in a group is not said (weights with decay, norms and biases without). So masters are found by their
-// values, which round to the parameters; of parameters that are alike all are in one group, in the order of the modules.
+// Which parameters are in a group is not said (weights with decay, norms and biases without). So masters are found by
+// their values, which round to the parameters; of parameters that are alike all are in one group, in the order of the
+// modules.
 
 #include "absl/status/status.h"
 #include "ptc/checkpoint/views/internal/opened.h"
 
 namespace scalai::checkpoint::internal {
 
-// Takes it along, for the parameters of the same files, which have their pieces. OK where there is none. FailedPrecondition:
-// it cannot be told to which parameter it belongs, with the reason; `opened` is as before. Other errors are those of files.
+// Takes it along, for the parameters of the same files, which have their pieces. OK where there is none.
+// FailedPrecondition: it cannot be told to which parameter it belongs, with the reason; `opened` is as before. Other
+// errors are those of files.
 absl::Status open_numbered_states(Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

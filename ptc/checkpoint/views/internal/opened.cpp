@@ -39,7 +39,7 @@ namespace {
 constexpr const char* kTorchWholeName = "pytorch_model.bin";
 constexpr const char* kTorchIndexName = "pytorch_model.bin.index.json";
 
-// --- job --------------------------------------------------------------------------------------------------------------
+// --- job -------------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifest_text) {
   if (folder.options().opener) {
@@ -80,7 +80,7 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
   return opened;
 }
 
-// --- files of others --------------------------------------------------------------------------------------------------
+// --- files of others -------------------------------------------------------------------------------------------------
 
 // Every tensor is in the file that the index says, and no other.
 absl::Status check_index(const std::string& path, const WeightMap& weight_map, const std::vector<FoundFile>& found) {
@@ -158,7 +158,8 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   return opened;
 }
 
-// Files of the ranks in the order of `names`, cut as the layout `from` says. left: gets what is not taken, if it is not nullptr.
+// Files of the ranks in the order of `names`, cut as the layout `from` says. left: gets what is not taken, if it is not
+// nullptr.
 absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from,
                                 LeftOut* left = nullptr) {
   const OpenOptions& options = folder.options();
@@ -300,7 +301,7 @@ absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::s
   return opened;
 }
 
-// --- which of them ----------------------------------------------------------------------------------------------------
+// --- which of them ---------------------------------------------------------------------------------------------------
 
 absl::Status check_told(const Folder& folder) {
   const OpenOptions& options = folder.options();
@@ -386,7 +387,8 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                              folder.path(), kWholeName, kIndexFileName, hint));
 }
 
-// What the folder has beside the checkpoint. What its own manifest names counts whatever a server's files are usually called.
+// What the folder has beside the checkpoint. What its own manifest names counts whatever a server's files are usually
+// called.
 absl::Status take_others(const Folder& folder, Opened& opened) {
   std::vector<std::string> taken, named;
   const auto take = [&](const std::string& name) { taken.push_back(name.substr(0, name.find('/'))); };

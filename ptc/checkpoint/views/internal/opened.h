@@ -61,8 +61,8 @@ void compare_sums(Opened& opened);
 // Finds out what `path` is and reads its headers. Errors: those of Checkpoint::open but for coverage and overlaps.
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options);
 
-// Problems, as many as one can read, a line each: InvalidArgument, or the first that is neither that nor NotFound (a server
-// that fails says nothing about what it holds).
+// Problems, as many as one can read, a line each: InvalidArgument, or the first that is neither that nor NotFound (a
+// server that fails says nothing about what it holds).
 class ProblemList {
  public:
   void add(std::string problem) { add(absl::InvalidArgumentError(problem)); }

@@ -1,6 +1,6 @@
 #pragma once
-// The steps that all kinds of checkpoints share while they are opened (opened.h): files and their tensors, the model, the
-// names of its tensors, and the pieces that these give.
+// The steps that all kinds of checkpoints share while they are opened (opened.h): files and their tensors, the model,
+// the names of its tensors, and the pieces that these give.
 
 #include <string>
 #include <vector>
@@ -25,8 +25,8 @@ absl::Status open_all(const Folder& folder, const std::vector<std::string>& name
 
 // The rows of a rank's part of the vocabulary, in files under Megatron's names; 0: there is none.
 int64_t vocabulary_rows(const std::vector<FoundFile>& files);
-// What is said where a vocabulary has more rows than the model words: nobody can tell padding from words that config.json
-// does not count.
+// What is said where a vocabulary has more rows than the model words: nobody can tell padding from words that
+// config.json does not count.
 std::string note_of_padding(int64_t rows, int64_t words);
 // Whether names are those of Transformer Engine's modules (RankArranger).
 bool has_fused_names(const Opened& opened);

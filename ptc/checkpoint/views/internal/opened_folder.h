@@ -67,8 +67,8 @@ bool describes_checkpoint(const std::string& name);
 // Whether a name is that of a file which belongs to a model beside its state: tokenizer, generation settings, chat
 // template, code of the model, licence; not weights in other formats.
 bool is_extra(const std::string& name);
-// Whether such a file goes along when the model is written anew. A link does if it leads to a file of the folder or, as in
-// a cache of downloads, to one in a folder "blobs": whoever made the folder may not choose what else is read.
+// Whether such a file goes along when the model is written anew. A link does if it leads to a file of the folder or, as
+// in a cache of downloads, to one in a folder "blobs": whoever made the folder may not choose what else is read.
 bool goes_along(const std::string& folder, const std::string& name);
 
 }  // namespace scalai::checkpoint::internal

@@ -1,6 +1,6 @@
 #pragma once
-// Which stored tensor holds which box of one logical tensor. The first holder of a box that is no alias is read, the others
-// are replicas of it; boxes that are not the same do not overlap.
+// Which stored tensor holds which box of one logical tensor. The first holder of a box that is no alias is read, the
+// others are replicas of it; boxes that are not the same do not overlap.
 
 #include <cstdint>
 #include <optional>

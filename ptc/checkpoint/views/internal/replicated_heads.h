@@ -1,6 +1,6 @@
 #pragma once
-// A model with more heads of keys and values than it has: each is there several times, so that tensor parallelism above their
-// number cuts whole heads. Queries stay, and so do the results of attention.
+// A model with more heads of keys and values than it has: each is there several times, so that tensor parallelism above
+// their number cuts whole heads. Queries stay, and so do the results of attention.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace scalai::checkpoint::internal {
 
-// Makes model, config.json and states those of `kv_heads` heads; their bytes are those that are there. Nothing where there are
-// as many or more. InvalidArgument: the model is unknown, or its heads do not divide; there is state of an optimizer, of
-// which copies are no state, and it is not to be dropped.
+// Makes model, config.json and states those of `kv_heads` heads; their bytes are those that are there. Nothing where
+// there are as many or more. InvalidArgument: the model is unknown, or its heads do not divide; there is state of an
+// optimizer, of which copies are no state, and it is not to be dropped.
 absl::Status replicate_heads(int64_t kv_heads, bool drop_optimizer, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

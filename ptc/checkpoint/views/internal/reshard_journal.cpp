@@ -39,8 +39,8 @@ std::optional<int64_t> count_or_none(const json& object, const char* name) {
   return static_cast<int64_t>(found->get<uint64_t>() & 0x7fffffffffffffff);
 }
 
-// A process that is done unlinks the file while it has the lock: who gets the lock then has it on a file without a name,
-// and looks again for the one that has the name now.
+// A process that is done unlinks the file while it has the lock: who gets the lock then has it on a file without a
+// name, and looks again for the one that has the name now.
 absl::StatusOr<FileDescriptor> open_locked(const std::string& path) {
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));

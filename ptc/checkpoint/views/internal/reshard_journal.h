@@ -1,6 +1,7 @@
 #pragma once
 // What a run of reshard has on disk, so that the next one can go on: a line of JSON for each fact, appended and flushed
-// after what it tells of is on disk. Beside the folder, DST.partial.journal, so that the folder holds only what it shall.
+// after what it tells of is on disk. Beside the folder, DST.partial.journal, so that the folder holds only what it
+// shall.
 
 #include <cstdint>
 #include <map>
@@ -26,8 +27,8 @@ class Journal {
  public:
   // Opens or makes the file and locks it until the object goes; nothing is written yet. `job` says what is written
   // (source, view, files). A file of another job is InvalidArgument unless it is to be `restart`ed; so is, in any case,
-  // one that is no journal. One that another process has open is Aborted. A line that was cut short by a kill is as if it
-  // were not there, and so is all after it.
+  // one that is no journal. One that another process has open is Aborted. A line that was cut short by a kill is as if
+  // it were not there, and so is all after it.
   static absl::StatusOr<std::unique_ptr<Journal>> open(const std::string& path, const std::string& job, bool restart);
 
   // A run before has begun it: what lies in the folder is its work.

@@ -1,6 +1,6 @@
 #pragma once
-// Where a run of reshard writes, and what it must not take away there: a folder may be replaced or removed only when it is
-// plainly a checkpoint, or what an earlier run has left, and never when the source is read from it.
+// Where a run of reshard writes, and what it must not take away there: a folder may be replaced or removed only when it
+// is plainly a checkpoint, or what an earlier run has left, and never when the source is read from it.
 
 #include <functional>
 #include <optional>
@@ -25,8 +25,8 @@ std::string checksum_of_manifest(const std::string& folder);
 // These are InvalidArgument but for the folder around DST, which is NotFound where it is not there; they look only.
 // DST has no name of its own ("", "/", "."); the source is DST or DST.partial, or is read from inside one of them.
 absl::Status check_apart(const ReshardPlaces& places, const Checkpoint& source);
-// DST is there, but for an empty folder, and not to be replaced; or it is nothing that `force` replaces: a folder that has
-// folders, or that is no checkpoint.
+// DST is there, but for an empty folder, and not to be replaced; or it is nothing that `force` replaces: a folder that
+// has folders, or that is no checkpoint.
 absl::Status check_target(const ReshardPlaces& places, bool force);
 
 bool is_empty_folder(const std::string& path);

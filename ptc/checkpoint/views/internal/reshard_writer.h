@@ -1,6 +1,6 @@
 #pragma once
-// Writes the files of a view into a folder with several threads. The files are one sequence of chunks; each thread takes
-// the next one, reads and writes it, and then, in order within a file, sums it:
+// Writes the files of a view into a folder with several threads. The files are one sequence of chunks; each thread
+// takes the next one, reads and writes it, and then, in order within a file, sums it:
 //
 //   thread 1   read ─ pwrite ─ sum            read ─ pwrite ─ sum
 //   thread 2        read ─ pwrite ───── sum        read ─ pwrite …

@@ -17,7 +17,8 @@ class Sources {
 
   // Errors are those of the opener.
   absl::StatusOr<ByteSourcePtr> open(const std::string& location);
-  // ByteSource::confirm() of all that are open. InvalidArgument: all that have changed, one a line; or the first other error.
+  // ByteSource::confirm() of all that are open. InvalidArgument: all that have changed, one a line; or the first other
+  // error.
   absl::Status confirm() const;
   // Whether all of them have a version, by which another run tells that they are the same.
   bool have_versions() const;

@@ -34,8 +34,8 @@ std::optional<int> number_of(std::string_view digits) {
   return value && *value < kMostRanks ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
-// "mp_rank_01_000_002": tp 1, pp 0, ep 2. Without pp, a second number of three digits that grows with ep alone looks the
-// same as one of pp; Megatron writes both or the first.
+// "mp_rank_01_000_002": tp 1, pp 0, ep 2. Without pp, a second number of three digits that grows with ep alone looks
+// the same as one of pp; Megatron writes both or the first.
 std::optional<RankPlace> place_of(std::string_view name) {
   if (!name.starts_with(kRank)) return std::nullopt;
   name.remove_prefix(kRank.size());

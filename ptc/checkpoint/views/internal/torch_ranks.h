@@ -1,5 +1,6 @@
 #pragma once
-// Megatron's own folders: mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, a file a rank of tp, pp and ep, without copies of dp.
+// Megatron's own folders: mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, a file a rank of tp, pp and ep, without copies of
+// dp.
 
 #include <optional>
 #include <string>
@@ -19,15 +20,15 @@ struct TorchRanks {
   friend bool operator==(const TorchRanks&, const TorchRanks&) = default;
 };
 
-// "iter_0000100/" or "release/": the folder of the newest iteration below this one, as latest_checkpointed_iteration.txt
-// says; "" where it is not there. InvalidArgument: it says something else.
+// "iter_0000100/" or "release/": the folder of the newest iteration below this one, as
+// latest_checkpointed_iteration.txt says; "" where it is not there. InvalidArgument: it says something else.
 absl::StatusOr<std::string> newest_iteration(const Folder& folder);
 
 // The number in the last part of a path, "dist/iter_0000100"; -1: it has none.
 int64_t iteration_of(const std::string& path);
 
-// nullopt: the folder has none, nor a newest iteration (latest_checkpointed_iteration.txt) that has. InvalidArgument: ranks
-// are missing, with their names; several files of one rank.
+// nullopt: the folder has none, nor a newest iteration (latest_checkpointed_iteration.txt) that has. InvalidArgument:
+// ranks are missing, with their names; several files of one rank.
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder);
 
 // ---- Writing ----

@@ -2,7 +2,8 @@
 // State that steps are applied to while it is read (ptc/transform): a file of whole tensors that is made of another
 // checkpoint, box by box.
 //
-//   Checkpoint as it lies ─► transform::Tensor a state ─► steps ─► tensors that changed, as a file ─► another Checkpoint
+//   Checkpoint as it lies ─► transform::Tensor a state ─► steps ─► tensors that changed, as a file ─► another
+//   Checkpoint
 
 #include <memory>
 #include <vector>
@@ -21,8 +22,9 @@ struct TransformedStates {
   int64_t shared_bytes = 0;                               // of all reads together: chunks of OpenOptions::device
 };
 
-// Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the dtype of
-// the parameters says the new one. Errors: those of transform::transform; of opening what steps name, with its path.
+// Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the
+// dtype of the parameters says the new one. Errors: those of transform::transform; of opening what steps name, with its
+// path.
 absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
                                                    Opened& opened);
 

@@ -14,8 +14,8 @@ namespace scalai::checkpoint::internal {
 absl::Status take_usual_etp(const KnownModel* known, const std::string& naming, collection::ParallelConfig& config,
                             bool& etp_said);
 
-// The checkpoint's states under a layout by name, which needs the model. InvalidArgument: it is unknown, the layout does
-// not fit it, or the checkpoint has state that the model does not.
+// The checkpoint's states under a layout by name, which needs the model. InvalidArgument: it is unknown, the layout
+// does not fit it, or the checkpoint has state that the model does not.
 absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
                                                      const collection::ParallelConfig& config);
 // The same states as a collection that was given (InvalidArgument: those that are not, a line each), in the

@@ -81,8 +81,8 @@ inline std::vector<std::byte> random_bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-// config.json and its safetensors files under Hugging Face's names. finite: no infinities and no NaN. more: other tensors,
-// in the last file.
+// config.json and its safetensors files under Hugging Face's names. finite: no infinities and no NaN. more: other
+// tensors, in the last file.
 inline void write_hugging_face(const std::string& folder, const std::string& config, const WholeOptions& options = {},
                                uint64_t seed = 1, bool finite = false, const std::vector<TensorSpec>& more = {}) {
   std::filesystem::create_directories(folder);

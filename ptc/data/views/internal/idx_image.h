@@ -1,7 +1,8 @@
 #pragma once
-// The .idx of a Megatron shard, version 1: "MMIDIDX\0\0", u64 version, u8 dtype, u64 sequences, u64 entries of doc_idx, i32
-// lengths in tokens, i64 where each sequence begins in the .bin, i64 doc_idx; all little-endian. Computed on each read
-// from the table and the index, so that documents of many sequences need no memory. Immutable; safe from several threads.
+// The .idx of a Megatron shard, version 1: "MMIDIDX\0\0", u64 version, u8 dtype, u64 sequences, u64 entries of doc_idx,
+// i32 lengths in tokens, i64 where each sequence begins in the .bin, i64 doc_idx; all little-endian. Computed on each
+// read from the table and the index, so that documents of many sequences need no memory. Immutable; safe from several
+// threads.
 
 #include "ptc/data/views/internal/shard_image.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: datasets of all formats written by hand into a folder, indexed by us, and what their samples should be. Bytes
-// come from a seed.
+// For tests: datasets of all formats written by hand into a folder, indexed by us, and what their samples should be.
+// Bytes come from a seed.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

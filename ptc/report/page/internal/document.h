@@ -1,6 +1,6 @@
 #pragma once
-// One HTML document: headings, paragraphs, figures with their numbers as a table, tables, and parts that open. Texts are
-// escaped here and nowhere else. One thread.
+// One HTML document: headings, paragraphs, figures with their numbers as a table, tables, and parts that open. Texts
+// are escaped here and nowhere else. One thread.
 
 #include <functional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// Random times. The logarithms of two machines may differ in the last bit, so what is drawn is rounded to milliseconds, which
-// makes the same seed give the same trace on both (but for a chance of one in 10^9 a draw).
+// Random times. The logarithms of two machines may differ in the last bit, so what is drawn is rounded to milliseconds,
+// which makes the same seed give the same trace on both (but for a chance of one in 10^9 a draw).
 
 #include "ptc/base/random.h"
 

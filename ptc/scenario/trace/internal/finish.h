@@ -1,6 +1,6 @@
 #pragma once
-// From what a reader found to what a run uses: time 0, the window the user asked for, order, hosts' changes as events, and
-// the summary.
+// From what a reader found to what a run uses: time 0, the window the user asked for, order, hosts' changes as events,
+// and the summary.
 
 #include "absl/status/statusor.h"
 #include "ptc/scenario/trace/internal/reading.h"

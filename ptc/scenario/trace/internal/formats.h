@@ -1,6 +1,6 @@
 #pragma once
-// The readers of all formats, by family. Each adds rows, jobs, host changes or prices, drops and problems to a Reading; a
-// status other than Ok is a file that cannot be read at all. Several files of a trace are read one after the other.
+// The readers of all formats, by family. Each adds rows, jobs, host changes or prices, drops and problems to a Reading;
+// a status other than Ok is a file that cannot be read at all. Several files of a trace are read one after the other.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// What the readers of formats share: the options given, the problems found, and what is read so far. A reader adds jobs,
-// host changes or prices with absolute times; import.cpp sorts, cuts and sums up.
+// What the readers of formats share: the options given, the problems found, and what is read so far. A reader adds
+// jobs, host changes or prices with absolute times; import.cpp sorts, cuts and sums up.
 
 #include <cstdint>
 #include <limits>
@@ -17,8 +17,8 @@
 
 namespace scalai::sched::trace {
 
-// Values of a format's options, defaults filled in. Asking for one that the format lacks is a bug (CHECK); a value that is
-// none becomes a problem, and the default is given.
+// Values of a format's options, defaults filled in. Asking for one that the format lacks is a bug (CHECK); a value that
+// is none becomes a problem, and the default is given.
 class OptionValues {
  public:
   // `set` holds "name=value". Unknown names, values given twice and texts without "=" are problems.
@@ -83,8 +83,8 @@ struct Reading {
 
   void note(const std::string& text) { summary.notes.push_back(text); }
   void drop(const std::string& reason) { ++summary.dropped[reason]; }
-  // False, and a problem, when the file has a job of this name already. Jobs of a second file are called "2/…": logs of several
-  // clusters number their jobs each for itself.
+  // False, and a problem, when the file has a job of this name already. Jobs of a second file are called "2/…": logs of
+  // several clusters number their jobs each for itself.
   bool add(const Place& place, Job job);
   // Index of a host, new or known.
   int host_of(const std::string& name);

@@ -1,7 +1,7 @@
 #pragma once
-// The lines that a policy program writes once it was asked, version 1 (docs/policy-protocol.md): a Decision with all rules
-// of a line checked, or a question of its own about rates or costs. Pure functions; arguments are used during the call
-// only.
+// The lines that a policy program writes once it was asked, version 1 (docs/policy-protocol.md): a Decision with all
+// rules of a line checked, or a question of its own about rates or costs. Pure functions; arguments are used during the
+// call only.
 
 #include <string>
 #include <variant>

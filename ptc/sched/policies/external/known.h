@@ -1,8 +1,8 @@
 #pragma once
 // What a policy program knows of each job from earlier questions. A program that keeps state is told only of jobs that
 // do not go on as it can work out itself: a job that waits stays as it is; one that trains evenly gets even_per_s
-// iterations a second on the GPUs it has (Progress, ptc/sched/policy.h). O(log jobs) for each job that changes; a change
-// of capacity looks at all jobs. One thread.
+// iterations a second on the GPUs it has (Progress, ptc/sched/policy.h). O(log jobs) for each job that changes; a
+// change of capacity looks at all jobs. One thread.
 
 #include <map>
 #include <optional>

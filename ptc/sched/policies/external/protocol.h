@@ -1,6 +1,6 @@
 #pragma once
-// The lines that a policy program reads, version 1 (docs/policy-protocol.md), made from a View. answer.h reads those that
-// it writes. Pure functions; arguments are used during the call only.
+// The lines that a policy program reads, version 1 (docs/policy-protocol.md), made from a View. answer.h reads those
+// that it writes. Pure functions; arguments are used during the call only.
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
-// Eight genes in a word: byte k of the word is gene k, GPUs on a host (0 … 255). Operations on all eight at once, of plain
-// integer arithmetic. Pure functions; any thread.
+// Eight genes in a word: byte k of the word is gene k, GPUs on a host (0 … 255). Operations on all eight at once, of
+// plain integer arithmetic. Pure functions; any thread.
 
 #include <bit>
 #include <cstdint>

@@ -38,8 +38,8 @@ std::vector<double> cumulated_hits(int n) {
   return sums;
 }
 
-// Genes are kept as words (gene_words.h), a row of `words_` for a job, and all individuals in one pool. Same draws, same
-// sums and so the same results as byte by byte. kWords: words of a row if known when compiled, else 0.
+// Genes are kept as words (gene_words.h), a row of `words_` for a job, and all individuals in one pool. Same draws,
+// same sums and so the same results as byte by byte. kWords: words of a row if known when compiled, else 0.
 template <size_t kWords>
 class Search {
  public:

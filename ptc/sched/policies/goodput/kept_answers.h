@@ -1,6 +1,6 @@
 #pragma once
-// Searches of Pollux and programs of Sia in a snapshot of a run (ptc/sched/answer_log.h). Pure functions. Errors of *_of(bytes):
-// InvalidArgument: the bytes are no such answer.
+// Searches of Pollux and programs of Sia in a snapshot of a run (ptc/sched/answer_log.h). Pure functions. Errors of
+// *_of(bytes): InvalidArgument: the bytes are no such answer.
 
 #include <span>
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace scalai::sched {
 
-// A digest of all that a search sees but the speed-ups, which follow from what went before, and the allocations that it begins with:
-// those are of the search before.
+// A digest of all that a search sees but the speed-ups, which follow from what went before, and the allocations that it
+// begins with: those are of the search before.
 std::string digest_of(const AllocationProblem& problem, const Random& random);
 // What was found, and where the random numbers stand then. `genes`: jobs × hosts.
 std::string bytes_of(const FoundAllocation& found, const Random& random);

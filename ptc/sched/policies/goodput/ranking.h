@@ -16,8 +16,8 @@ struct Individual {
 // At least as good in both, and better in one.
 bool dominates(const Individual& a, const Individual& b);
 
-// Sets rank and crowding of all, and sorts: the lowest rank first, within a rank the largest crowding; ties keep the order by
-// falling mean, then by falling use.
+// Sets rank and crowding of all, and sorts: the lowest rank first, within a rank the largest crowding; ties keep the
+// order by falling mean, then by falling use.
 void rank(std::vector<Individual>& population);
 
 }  // namespace scalai::sched

@@ -26,8 +26,8 @@ struct SiaSettings {
   std::string model = "fitted";  // or "oracle", as in pollux.h
   // A GPU type that a job has never run on counts no better than its worst type, and only at the job's least size.
   bool explore = true;
-  // A program ends with a solution that is at most `gap` (relative) from the optimum, or with the best that was found in
-  // `limit_s`, which then depends on the speed of the machine.
+  // A program ends with a solution that is at most `gap` (relative) from the optimum, or with the best that was found
+  // in `limit_s`, which then depends on the speed of the machine.
   double gap = 0.01;
   double limit_s = 10;
 };
@@ -59,7 +59,8 @@ struct SiaSolution {
   // At most so far from the optimum, relative to the program's objective (without the penalties' constant).
   double gap = 0;
 };
-// `gpus`: GPUs up, by type. InvalidArgument: the locked choices do not fit together. Else errors of Program::solve_within.
+// `gpus`: GPUs up, by type. InvalidArgument: the locked choices do not fit together. Else errors of
+// Program::solve_within.
 absl::StatusOr<SiaSolution> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,
                                       const SiaSettings& settings);
 // The objective of any assignment.

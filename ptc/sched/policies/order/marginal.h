@@ -3,9 +3,9 @@
 // capacity. Each GPU type is a pool of its own (shares_of_gpus.h); a job that would wait moves to a type with enough
 // free GPUs. One more GPU means the next number that the job can use. Functions without state.
 //
-//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first (the paper does not say);
-//   then repeatedly one more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining time on p GPUs; until no job
-//   gains.
+//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first (the paper does not
+//   say); then repeatedly one more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining
+//   time on p GPUs; until no job gains.
 //   AFS-L (NSDI'21): first the smallest share for each job, shortest first; then each GPU to the winner of a
 //   tournament. Of two jobs l has the shorter remaining time and h the longer; l wins if
 //   (p_l' - p_l) / p_l > (p_h' - p_h) / p_h', with p and p' the throughput now and with one more GPU. O(jobs × GPUs).

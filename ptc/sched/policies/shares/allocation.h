@@ -12,8 +12,9 @@
 //
 // Ties: a linear program rarely has only one solution. Fairness objectives are followed by a second program that keeps
 // their optimum and maximises the sum of the normalised throughputs (s_m / w_m) thr_m(X) / thr_m(X^eq). The makespan is
-// followed by one that maximises the sum of thr_m(X). The sums need none. Equal jobs have equal shares (classes.h). Remaining ties
-// end at CLP's vertex for columns in job order, then types in the fleet's order (kTieBreak has this for users).
+// followed by one that maximises the sum of thr_m(X). The sums need none. Equal jobs have equal shares (classes.h).
+// Remaining ties end at CLP's vertex for columns in job order, then types in the fleet's order (kTieBreak has this for
+// users).
 
 #include <cstdint>
 #include <span>

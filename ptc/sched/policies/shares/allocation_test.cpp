@@ -42,8 +42,8 @@ TEST(Allocation, MaxMinAgainstAllVertices) {
 }
 
 TEST(Allocation, MaxMinBreaksTiesByTheSum) {
-  // One GPU of each type. Job 0 runs on type 0 only and cannot have more than it; job 1 can have all of type 1, which nobody
-  // else wants, beyond the worst normalised throughput.
+  // One GPU of each type. Job 0 runs on type 0 only and cannot have more than it; job 1 can have all of type 1, which
+  // nobody else wants, beyond the worst normalised throughput.
   ShareProblem problem;
   problem.gpus = {1, 1};
   problem.jobs = {

@@ -1,8 +1,8 @@
 #pragma once
 // Equal jobs as one: jobs with equal GPUs, weights and rates, alone and in every pair, may be exchanged in a program
-// without changing what is allowed. The mean over all such exchanges of an optimum is an optimum, too (what is allowed is
-// convex, and a concave objective is no worse at the mean), and it gives equal jobs equal shares. So a class of n equal
-// jobs needs the columns and rows of one: exact, not an approximation. Pure functions.
+// without changing what is allowed. The mean over all such exchanges of an optimum is an optimum, too (what is allowed
+// is convex, and a concave objective is no worse at the mean), and it gives equal jobs equal shares. So a class of n
+// equal jobs needs the columns and rows of one: exact, not an approximation. Pure functions.
 
 #include <functional>
 #include <vector>

@@ -158,8 +158,9 @@ absl::StatusOr<Shares> AlloxRule::shares(const ShareProblem& problem) {
   return whole_shares(problem, type_of_);
 }
 
-// On n equal GPUs, positions fill evenly: nobody is i-th from the end on one while another has fewer than i - 1 jobs. So a type of
-// n GPUs has ceil(jobs / n) positions of n places each, and the matching is a transport problem with a whole solution.
+// On n equal GPUs, positions fill evenly: nobody is i-th from the end on one while another has fewer than i - 1 jobs.
+// So a type of n GPUs has ceil(jobs / n) positions of n places each, and the matching is a transport problem with a
+// whole solution.
 absl::Status AlloxRule::match(const ShareProblem& problem, const std::vector<size_t>& queue,
                               const std::vector<int>& left) {
   struct Choice {

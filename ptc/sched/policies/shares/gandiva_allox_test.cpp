@@ -85,8 +85,8 @@ TEST(GandivaRule, APairIsWorthItOnOneType) {
   EXPECT_EQ(rule.remarks(), "2 pairs made at random, 1 dissolved as not worth it");
 }
 
-// All assignments of jobs to GPUs, each GPU's jobs the shortest first: the least sum of completion times, of all and of those
-// that begin with the given jobs.
+// All assignments of jobs to GPUs, each GPU's jobs the shortest first: the least sum of completion times, of all and of
+// those that begin with the given jobs.
 struct Assignments {
   const ShareProblem& problem;
   std::vector<std::pair<size_t, size_t>> begun;    // (job, type), by job

@@ -9,8 +9,8 @@
 
 namespace scalai::sched {
 
-// Shares as bytes; every number comes back as the same double. InvalidArgument: no such bytes, or not of this problem's jobs, types
-// and pairs.
+// Shares as bytes; every number comes back as the same double. InvalidArgument: no such bytes, or not of this problem's
+// jobs, types and pairs.
 std::string bytes_of(const Shares& shares);
 absl::StatusOr<Shares> shares_of(std::string_view bytes, const ShareProblem& problem);
 // A digest of all that a solver sees.

@@ -19,7 +19,8 @@ constexpr int kMostSteps = 200;
 
 bool unfinished(const ShareJob& job) { return job.runs() && job.remaining > 0; }
 
-// Shares that give every job at least the throughput it needs (0: none), with the tie-break. Infeasible where there are none.
+// Shares that give every job at least the throughput it needs (0: none), with the tie-break. Infeasible where there are
+// none.
 absl::StatusOr<Shares> at_least_shares(const ShareProblem& problem, const std::vector<double>& needs,
                                        const std::vector<double>& weights) {
   Polytope space = internal::polytope(problem, Sense::kMaximise, false);

@@ -81,7 +81,7 @@ TEST(Pop, ALargeJobIsRefusedByName) {
   EXPECT_NE(message_of(parts.status()).find("job 7 asks for 4 GPUs"), std::string::npos) << parts.status();
 }
 
-// --- POP's tables (SOSP'21 artifact), G18 -----------------------------------------------------------------------------------
+// --- POP's tables (SOSP'21 artifact), G18 ----------------------------------------------------------------------------
 
 std::vector<std::vector<std::string>> csv(const std::string& path) {
   std::ifstream in(path);

@@ -2,8 +2,8 @@
 // Linear and integer programs; the only adapter of CLP and CBC. Columns and rows are sparse and numbered in the order
 // of their calls; the solution uses the same numbers.
 //
-// Deterministic: one thread, a fixed pivoting seed, no time limits but those that solve_within() is given. The same program and start give the same vertex,
-// bit by bit, on the same build of CLP. Values; one thread for each program.
+// Deterministic: one thread, a fixed pivoting seed, no time limits but those that solve_within() is given. The same
+// program and start give the same vertex, bit by bit, on the same build of CLP. Values; one thread for each program.
 
 #include <cstdint>
 #include <limits>
@@ -81,9 +81,10 @@ class Program {
 
   // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
   // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
-  // (relative gap 1e-9), or as far as 200,000 nodes go (Solution::gap), and ignore `start`. A linear program on which the solver fails, also by an assertion, is solved by other
-  // algorithms. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange = unbounded, ResourceExhausted = no
-  // solution of an integer program within the limits, InvalidArgument = no columns, Internal = all algorithms failed.
+  // (relative gap 1e-9), or as far as 200,000 nodes go (Solution::gap), and ignore `start`. A linear program on which
+  // the solver fails, also by an assertion, is solved by other algorithms. Errors: FailedPrecondition = infeasible (see
+  // infeasible()), OutOfRange = unbounded, ResourceExhausted = no solution of an integer program within the limits,
+  // InvalidArgument = no columns, Internal = all algorithms failed.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
   // An integer program as far as the limits go: then the best solution that was found, with its gap.
   struct Limits {

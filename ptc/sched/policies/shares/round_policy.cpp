@@ -13,9 +13,9 @@ namespace {
 constexpr double kSlack =
     1e-6;  // s a round goes on after its last job is done: our sum and the engine's differ in the last bit
 
-// Types are all the same: one pool of GPUs on which each job runs at its rate. (To give every type that rate is the same
-// program with as many optima as there are ways to spread a share over types, and at a vertex a job may have the slowest
-// type alone.)
+// Types are all the same: one pool of GPUs on which each job runs at its rate. (To give every type that rate is the
+// same program with as many optima as there are ways to spread a share over types, and at a vertex a job may have the
+// slowest type alone.)
 ShareProblem pooled(const ShareProblem& problem, const std::vector<double>& rates) {
   ShareProblem pool;
   pool.gpus = {std::accumulate(problem.gpus.begin(), problem.gpus.end(), 0)};

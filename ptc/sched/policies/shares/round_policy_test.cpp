@@ -87,7 +87,8 @@ TEST(RoundPolicy, SharesAreNotComputedAgainBeforeTheReset) {
   EXPECT_GT(allocations(*often), 10);
   EXPECT_LE(allocations(*seldom), 4);
   EXPECT_NEAR(often->jobs[2].first_start_s, 1080, 1e-3);  // the round after it came
-  // Shares of the first instant are renewed at once, as in Gavel; job 2 waits until the reset, or until nobody else runs.
+  // Shares of the first instant are renewed at once, as in Gavel; job 2 waits until the reset, or until nobody else
+  // runs.
   EXPECT_NEAR(seldom->jobs[1].first_start_s, 720, 1e-3);
   EXPECT_GE(seldom->jobs[2].first_start_s, 3000);
 }

@@ -27,7 +27,8 @@ ShareProblem equal_jobs(int jobs, std::vector<int> gpus) {
   return problem;
 }
 
-// Whatever the shares: GPUs suffice, a job is in one pick at most, on a type that carries it, and with what it asked for.
+// Whatever the shares: GPUs suffice, a job is in one pick at most, on a type that carries it, and with what it asked
+// for.
 TEST(Rounds, PicksAreSeatable) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

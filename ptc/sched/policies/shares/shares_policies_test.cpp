@@ -187,7 +187,7 @@ TEST(SharesPolicies, CostNeedsPrices) {
   EXPECT_TRUE(world.run(*made("gavel-throughput", {})).ok());
 }
 
-// --- Gavel's traces (G1, G2) ------------------------------------------------------------------------------------------------
+// --- Gavel's traces (G1, G2) -----------------------------------------------------------------------------------------
 
 absl::StatusOr<World> gavel_world(const std::string& trace) {
   World world;
@@ -259,8 +259,8 @@ void repeat(World& world, int times, double apart_s) {
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
 }
 
-// Three of Gavel's 96 jobs, 10,000 s apart, on one GPU each: its simulator as released (c4fa4009, seed 0, ECOS; results/policies),
-// which is where AlloX takes jobs. Tolerances as above, 6 % for the last job.
+// Three of Gavel's 96 jobs, 10,000 s apart, on one GPU each: its simulator as released (c4fa4009, seed 0, ECOS;
+// results/policies), which is where AlloX takes jobs. Tolerances as above, 6 % for the last job.
 TEST(SharesPolicies, OneGpuJobsAsInGavelsSimulator) {
   constexpr const char* kTrace = "physical_max_min_fairness.trace";
   if (testing::data_path(std::string("gavel/traces/") + kTrace).empty()) GTEST_SKIP() << testing::data_hint("gavel");

@@ -14,8 +14,8 @@ using internal::Polytope;
 
 constexpr double kRises = 1e-5;  // relative: less is standing still
 
-// The shares of the last program are a point of the next, up to rounding: where the solver finds none, levels are kept a little
-// less tightly. Far less than what counts as a rise.
+// The shares of the last program are a point of the next, up to rounding: where the solver finds none, levels are kept
+// a little less tightly. Far less than what counts as a rise.
 constexpr std::array<double, 3> kSlacks = {internal::kSlack, 1e-8, 1e-7};
 
 template <typename Work>
@@ -121,8 +121,9 @@ absl::StatusOr<std::vector<size_t>> Filling::stuck_of(const std::vector<size_t>&
   return stuck;
 }
 
-// Freezes the jobs with a weight that cannot rise; true if there was one. If two jobs can rise each for itself, they can rise
-// together (half of each way), so that each program finds at least one more that can, until none of the rest does.
+// Freezes the jobs with a weight that cannot rise; true if there was one. If two jobs can rise each for itself, they
+// can rise together (half of each way), so that each program finds at least one more that can, until none of the rest
+// does.
 absl::StatusOr<bool> Filling::freeze(const std::vector<double>& weights) {
   std::vector<size_t> stuck;
   for (size_t m = 0; m < level.size(); ++m) {

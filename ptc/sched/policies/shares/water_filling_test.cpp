@@ -104,7 +104,8 @@ TEST(WaterFilling, TheNextInTheQueueTakesWhatTheHeadCannot) {
   const auto shares =
       water_filling_shares(problem, {.entities = true, .inside = Hierarchy::Inside::kFifo, .weights = {{"b", 3}}});
   ASSERT_TRUE(shares.ok()) << shares.status();
-  // a and b's head rise 1 : 3 until the head has a whole GPU; then a and b's second share the rest 1 : 3, a from a third on.
+  // a and b's head rise 1 : 3 until the head has a whole GPU; then a and b's second share the rest 1 : 3, a from a
+  // third on.
   EXPECT_NEAR(shares->alone[1][0], 1, 1e-5);
   EXPECT_NEAR(shares->alone[0][0] + shares->alone[2][0], 1, 1e-5);
   EXPECT_NEAR(shares->alone[2][0], 0.75 * (1 - 1.0 / 3), 1e-3);

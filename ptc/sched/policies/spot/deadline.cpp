@@ -99,8 +99,9 @@ class DeadlinePolicy : public Policy {
     return next;
   }
 
-  // Until the slack is used up, where it is. A job that trains evenly at the reference rate or faster uses up none; one that is held
-  // up now and then (a change, checkpoints) uses up less than the clock says, so that looking once a second will do.
+  // Until the slack is used up, where it is. A job that trains evenly at the reference rate or faster uses up none; one
+  // that is held up now and then (a change, checkpoints) uses up less than the clock says, so that looking once a
+  // second will do.
   static double slack_wake_s(const View& view, const Clock& clock, JobId id) {
     const Progress progress = view.progress(id);
     const double used_up = 1 - progress.even_per_s * clock.work_s / view.job(id).work;

@@ -1,6 +1,6 @@
 #pragma once
-// The parts of a cluster scenario, each checked and built by one function, in this order. They report to `source` and build
-// what they can.
+// The parts of a cluster scenario, each checked and built by one function, in this order. They report to `source` and
+// build what they can.
 
 #include <string>
 #include <vector>
@@ -56,10 +56,12 @@ std::string data_path(SchedContext& context, const std::string& path, const std:
 // The same of a table; what it holds is noted, so that the scenario's digest changes with it.
 std::string table_path(SchedContext& context, const std::string& path, const std::string& text);
 
-// The problems that a library lists in lines, all at `path`: "  hint: …" goes to the line before, "3 problems" to nobody.
+// The problems that a library lists in lines, all at `path`: "  hint: …" goes to the line before, "3 problems" to
+// nobody.
 void report_list(Source& source, const std::string& path, const std::string& text, const std::string& hint = "");
 
-// What the scenario's file, format, generator and set say, for `content`; nothing when there is a problem, which is reported.
+// What the scenario's file, format, generator and set say, for `content`; nothing when there is a problem, which is
+// reported.
 struct TraceChoice {
   std::string path;  // of the message: "workload"
   std::string file, format, generator;

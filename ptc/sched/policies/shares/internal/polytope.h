@@ -17,7 +17,8 @@ struct Polytope {
   int time = -1;                         // column of T, where columns are y = X T
 };
 
-// Columns in job order, types inside, then the pairs. With `times`: y instead of X, and T is a column with lower bound 0.
+// Columns in job order, types inside, then the pairs. With `times`: y instead of X, and T is a column with lower bound
+// 0.
 Polytope polytope(const ShareProblem& problem, Program::Sense sense, bool times);
 
 // Shares of a solution; y / T where there is a T. Values below 1e-9 are 0.
@@ -26,7 +27,8 @@ Shares shares_of(const ShareProblem& problem, const Polytope& polytope, const So
 // So many pairs a pair of classes stands for.
 double pairs_of(const ShareProblem& problem, const SharePair& pair);
 
-// The second program of the tie-break: maximises the sum of weight_m thr_m(X) over all jobs from `start` on, all rows as they are.
+// The second program of the tie-break: maximises the sum of weight_m thr_m(X) over all jobs from `start` on, all rows
+// as they are.
 absl::StatusOr<Shares> settle(const ShareProblem& problem, Polytope& polytope, const std::vector<double>& weights,
                               const Basis& start);
 
