@@ -1,5 +1,4 @@
-// `scalai plan` as its users run it: the real program, small models, and the known answers that can be said with
-// models.
+// `scalai plan` as its users run it: the real program, small models, known answers.
 
 #include <map>
 #include <set>

@@ -16,8 +16,8 @@ std::vector<OptionSpec> checkpoint_source_options();  // --from, --names, --conf
 OptionSpec drop_option();
 // What it left out, on stderr; nothing for nullptr.
 void tell_dropped(const checkpoint::Checkpoint* checkpoint);
-// For the checkpoint at `path`, which may be the address of a folder or file on a server (http, https, s3). InvalidArgument: an
-// address with a user or a query; without libcurl any address.
+// For the checkpoint at `path`, which may be the address of a folder or file on a server (http, https, s3).
+// InvalidArgument: an address with a user or a query; without libcurl any address.
 absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path);
 
 // Of --dtype: "bf16", or by kind "params=bf16,master=fp32,moments=fp32". InvalidArgument: the text is neither.

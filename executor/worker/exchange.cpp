@@ -65,13 +65,6 @@ bool Exchange::carries(DeviceId a, DeviceId b) const {
   return first != gpus_.end() && second != gpus_.end() && first->second.host != second->second.host;
 }
 
-Exchange::Own& Exchange::own_of(DeviceId device) {
-  const int rank = rank_of(device);
-  const auto found = std::find_if(own_.begin(), own_.end(), [&](const Own& one) { return one.rank == rank; });
-  SCALAI_CHECK(found != own_.end(), fmt::format("g{} is not ours", device.value));
-  return *found;
-}
-
 absl::Status Exchange::reserve(const std::map<DeviceId, size_t>& messages) {
   std::map<int, size_t> wanted;
   for (const auto& [device, count] : messages) wanted[rank_of(device)] += count;

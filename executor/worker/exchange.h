@@ -63,7 +63,6 @@ class Exchange {
     std::unique_ptr<Channel> channel;
   };
   int rank_of(DeviceId device) const { return ranks_.at(gpus_.at(device)); }
-  Own& own_of(DeviceId device);
   std::vector<Traffic> by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const;
 
   const Options options_;

@@ -57,7 +57,6 @@ class FairShares {
   std::span<const int64_t> weights(int class_id) const;
   // The total rate on a link in bytes/s, as of the last update.
   double load(int link) const;
-  void prefetch_load(int link) const { __builtin_prefetch(&links_[link]); }
   // The classes with flows on a link, in no particular order.
   std::vector<int> classes_on(int link) const;
 

@@ -45,10 +45,6 @@ int64_t ConfigReader::integer(const std::string& key, int64_t max) {
   return 0;
 }
 
-int64_t ConfigReader::integer_or(const std::string& key, int64_t max, int64_t fallback) {
-  return find(key) == nullptr ? fallback : integer(key, max);
-}
-
 std::vector<int64_t> ConfigReader::integers(const std::string& key, int64_t max, size_t max_count) {
   const json* value = find(key);
   if (value == nullptr || !value->is_array() || value->empty() || value->size() > max_count) {
@@ -78,11 +74,6 @@ std::string ConfigReader::word(const std::string& key, const std::vector<std::st
   }
   problem(key, fmt::format("not supported (use {})", fmt::join(allowed, " or ")));
   return "";
-}
-
-void ConfigReader::expect_divides(const Named& divisor, const Named& whole) {
-  if (divisor.value == 0 || whole.value == 0 || whole.value % divisor.value == 0) return;
-  problem(divisor.key, fmt::format("{} does not divide the {} of /{}", divisor.value, whole.value, whole.key));
 }
 
 absl::Status ConfigReader::status() const {

@@ -1,6 +1,6 @@
 #pragma once
-// trace.pftrace of a run of many jobs and of a recovery design, for https://ui.perfetto.dev: jobs over hosts, the queue,
-// changes, hosts that come and go. Equal runs give equal bytes. One thread.
+// trace.pftrace of a run of many jobs and of a recovery design, for https://ui.perfetto.dev: jobs over hosts, the
+// queue, changes, hosts that come and go. Equal runs give equal bytes. One thread.
 
 #include <cstdint>
 #include <string>

@@ -136,8 +136,6 @@ absl::StatusOr<Step> step_of(const std::string& text) {
 
 }  // namespace
 
-std::span<const std::string_view> step_names() { return kNames; }
-
 absl::StatusOr<std::vector<Step>> parse_steps(std::span<const std::string> texts) {
   std::vector<Step> steps;
   std::vector<std::string> problems;

@@ -153,8 +153,6 @@ using OpenOther = std::function<absl::StatusOr<Other>(const std::string& path)>;
 //
 // InvalidArgument: the text is none of these; all problems, a line each.
 absl::StatusOr<std::vector<Step>> parse_steps(std::span<const std::string> texts);
-// One of the names above; their list, for messages and completion.
-std::span<const std::string_view> step_names();
 
 // The tensors after all steps, in order; new ones come right behind theirs. InvalidArgument, all problems at once, a
 // line each, with step, tensor and box: names that fit no tensor, types and shapes that a step is not for, other states

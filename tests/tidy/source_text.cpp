@@ -7,7 +7,6 @@
 namespace scalai::tidy {
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 std::string_view trimmed(std::string_view text) {
@@ -62,16 +61,13 @@ void blank(std::string& text, size_t begin, size_t end) {
   }
 }
 
-// Blanks the comment or literal at `at`, when there is one, and returns where to go on.
-size_t blank_one(std::string_view text, size_t at, std::string& code) {
+// Blanks the comment (if asked to) or literal at `at`, when there is one, and returns where to go on.
+size_t blank_one(std::string_view text, size_t at, bool comments, std::string& code) {
   const std::string_view two = text.substr(at, 2);
   size_t end = at + 1;
-  if (two == "//") {
-    end = end_of_line_comment(text, at);
-    blank(code, at, end);
-  } else if (two == "/*") {
-    end = end_after(text, "*/", at + 2);
-    blank(code, at, end);
+  if (two == "//" || two == "/*") {
+    end = two == "//" ? end_of_line_comment(text, at) : end_after(text, "*/", at + 2);
+    if (comments) blank(code, at, end);
   } else if (text[at] == '"') {
     end = opens_raw_literal(text, at) ? end_of_raw_literal(text, at) : end_of_literal(text, at);
     blank(code, at + 1, end - 1);
@@ -235,10 +231,18 @@ class FunctionScanner {
 
 }  // namespace
 
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
 std::string code_only(std::string_view text) {
   std::string code(text);
-  for (size_t i = 0; i < text.size();) i = blank_one(text, i, code);
+  for (size_t i = 0; i < text.size();) i = blank_one(text, i, true, code);
   return code;
+}
+
+std::string without_literals(std::string_view text) {
+  std::string rest(text);
+  for (size_t i = 0; i < text.size();) i = blank_one(text, i, false, rest);
+  return rest;
 }
 
 int line_of(std::string_view text, size_t offset) {

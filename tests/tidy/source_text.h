@@ -8,9 +8,14 @@
 
 namespace scalai::tidy {
 
+// A letter, a digit or _.
+bool is_word(char c);
+
 // `text` with comments and the insides of string and character literals (raw ones too) turned into spaces. Same
 // length, same line breaks, so offsets and line numbers agree with the original.
 std::string code_only(std::string_view text);
+// The same with the comments as they are.
+std::string without_literals(std::string_view text);
 
 // 1-based line of an offset.
 int line_of(std::string_view text, size_t offset);

@@ -41,7 +41,7 @@ bool lies_in(std::string_view path, std::string_view folder) {
 bool is_read(const fs::path& path) {
   const std::string name = path.filename().string();
   if (name == "run" && path.parent_path().parent_path().filename() == "results") return true;
-  for (const char* ending : {".h", ".cpp", ".cmake", ".proto", ".textproto", ".md", ".in"}) {
+  for (const char* ending : {".h", ".cpp", ".cu", ".py", ".cmake", ".proto", ".textproto", ".md", ".in"}) {
     if (ends_with(name, ending)) return true;
   }
   return name == "CMakeLists.txt" || name == "dev";
@@ -119,12 +119,10 @@ std::string problem_with_library(const File& file, const std::string& include,
 
 // --- words -----------------------------------------------------------------------------------------------------------
 
-bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 bool stands_alone(std::string_view text, size_t at, std::string_view word) {
-  const bool joined_before = at > 0 && is_letter(word.front()) && is_letter(text[at - 1]);
+  const bool joined_before = at > 0 && is_word(word.front()) && is_word(text[at - 1]);
   const size_t end = at + word.size();
-  return !joined_before && !(end < text.size() && is_letter(word.back()) && is_letter(text[end]));
+  return !joined_before && !(end < text.size() && is_word(word.back()) && is_word(text[end]));
 }
 
 void find_word(const File& file, std::string_view text, const BannedWord& banned, std::vector<Finding>& findings) {
@@ -181,7 +179,7 @@ bool opens_with_a_question(std::string_view text) {
   return false;
 }
 
-bool is_name_part(char c) { return is_letter(c) || c == '-'; }
+bool is_name_part(char c) { return is_word(c) || c == '-'; }
 
 // The scenario's name, in full, in a line of a table.
 bool has_row(std::string_view table, const std::string& name) {
@@ -206,8 +204,8 @@ std::vector<File> read_tree(const std::string& root) {
     const std::string path = fs::relative(entry->path(), root).generic_string();
     if (entry->is_directory()) {
       if (is_skipped_folder(path)) entry.disable_recursion_pending();
-    } else if (is_read(entry->path())) {
-      files.push_back({path, text_of(entry->path())});
+    } else {
+      files.push_back({path, is_read(entry->path()) ? text_of(entry->path()) : ""});
     }
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
@@ -257,6 +255,26 @@ std::vector<Finding> long_files(const std::vector<File>& files, int most_lines) 
     const auto lines = std::count(file.text.begin(), file.text.end(), '\n');
     if (!is_source(file) || lines <= most_lines) continue;
     findings.push_back({file.path, 0, fmt::format("has {} lines, {} are allowed", lines, most_lines)});
+  }
+  return findings;
+}
+
+std::vector<Finding> wide_lines(const std::vector<File>& files, int most_characters) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_source(file)) continue;
+    const std::string rest = without_literals(file.text);
+    int line = 1, characters = 0;
+    for (size_t i = 0; i < rest.size(); ++i) {
+      const bool continues = (static_cast<unsigned char>(rest[i]) & 0xC0) == 0x80;  // of UTF-8
+      if (rest[i] == file.text[i] && rest[i] != '\n' && !continues) ++characters;
+      if (rest[i] != '\n') continue;
+      if (characters > most_characters)
+        findings.push_back(
+            {file.path, line, fmt::format("{} characters, {} are allowed", characters, most_characters)});
+      ++line;
+      characters = 0;
+    }
   }
   return findings;
 }

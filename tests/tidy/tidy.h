@@ -22,8 +22,8 @@ struct Finding {
   std::string str() const;  // "path:line: message"
 };
 
-// Every source, schema, scenario, document and CMake file below `root`, by path. Hidden folders, build folders and out/
-// are left out.
+// Every file below `root`, by path, and the text of sources, schemas, scenarios, documents and CMake files. Hidden
+// folders, build folders and out/ are left out.
 std::vector<File> read_tree(const std::string& root);
 
 // --- include direction -----------------------------------------------------------------------------------------------
@@ -55,6 +55,8 @@ struct Exception {
 std::vector<Finding> long_functions(const std::vector<File>& files, int most_lines,
                                     const std::vector<Exception>& exceptions);
 std::vector<Finding> long_files(const std::vector<File>& files, int most_lines);
+// Lines of C++ with more characters, those within literals apart.
+std::vector<Finding> wide_lines(const std::vector<File>& files, int most_characters);
 
 struct FunctionStatistics {
   int functions = 0;

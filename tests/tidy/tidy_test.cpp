@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tests/tidy/names.h"
 #include "tests/tidy/tables.h"
 
 namespace scalai::tidy {
@@ -17,6 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr int kFunctionLines = 80;
 constexpr int kFileLines = 480;
+constexpr int kLineCharacters = 120;
 
 std::string report(const std::vector<Finding>& findings) {
   std::string text;
@@ -61,6 +63,9 @@ TEST_F(Tree, FunctionsAreShort) {
 }
 
 TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)); }
+TEST_F(Tree, LinesAreNarrow) { EXPECT_NO_FINDINGS(wide_lines(files(), kLineCharacters)); }
+TEST_F(Tree, HasNoUnusedFunctions) { EXPECT_NO_FINDINGS(unused_functions(files())); }
+TEST_F(Tree, ReadmesNameWhatIsThere) { EXPECT_NO_FINDINGS(unknown_names(files())); }
 TEST_F(Tree, HasNoBannedWords) { EXPECT_NO_FINDINGS(banned_words(files(), words())); }
 TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files())); }
 TEST_F(Tree, SourcesHaveTests) { EXPECT_NO_FINDINGS(untested_sources(files(), untested_exceptions())); }
@@ -164,6 +169,13 @@ TEST(LongFiles, CountsLines) {
   const File above{"b.h", std::string(kFileLines + 1, '\n')};
   const File document{"c.md", std::string(kFileLines + 1, '\n')};
   EXPECT_THAT(paths_of(long_files({at_limit, above, document}, kFileLines)), ElementsAre("b.h"));
+}
+
+TEST(WideLines, CountCharactersOutsideOfLiterals) {
+  const std::string full(kLineCharacters, 'x'), mark = "…";
+  const File at_limit{"a.cpp", "//" + full.substr(3) + mark + "\nf(\"" + full + "\");\n"};
+  const File code{"b.cpp", "\n" + full + "x\n"}, comment{"c.h", "// " + full + "\n"}, text{"d.md", full + full};
+  EXPECT_THAT(paths_of(wide_lines({at_limit, code, comment, text}, kLineCharacters)), ElementsAre("b.cpp", "c.h"));
 }
 
 TEST(BannedWords, FindsEachWordWhereItCounts) {

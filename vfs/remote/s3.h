@@ -1,6 +1,6 @@
 #pragma once
-// Objects of S3 and what speaks like it (MinIO, Ceph, …): "s3://BUCKET/KEY" as an https address, and what signs requests
-// for it. Endpoint and credentials come from the environment, under the names that Amazon's tools use; without
+// Objects of S3 and what speaks like it (MinIO, Ceph, …): "s3://BUCKET/KEY" as an https address, and what signs
+// requests for it. Endpoint and credentials come from the environment, under the names that Amazon's tools use; without
 // credentials requests are not signed, which public buckets allow.
 
 #include <string>
@@ -16,8 +16,8 @@ struct S3Access {
 };
 
 bool is_s3(const std::string& location);  // "s3://…"
-// The address: ENDPOINT/BUCKET/KEY, or https://BUCKET.s3.REGION.amazonaws.com/KEY. Bytes of the key that addresses do not
-// take are written as %XX, as signatures need it.
+// The address: ENDPOINT/BUCKET/KEY, or https://BUCKET.s3.REGION.amazonaws.com/KEY. Bytes of the key that addresses do
+// not take are written as %XX, as signatures need it.
 std::string s3_address(const std::string& location, const S3Access& access);
 
 }  // namespace scalai::vfs

@@ -103,8 +103,6 @@ void add_note(std::string& notes, const std::string& note) { notes += (notes.emp
 
 }  // namespace
 
-std::vector<std::string> host_columns() { return {"gpu", "memory_gib", "gpus_per_host", "nics", "nic_gbps"}; }
-
 std::vector<std::string> run_columns() {
   return {"label",
           "model",

@@ -29,8 +29,7 @@ struct TrainingRun {
   int gpus() const { return config.world(); }
 };
 
-// Columns for the GPUs and links of a host, and for a run.
-std::vector<std::string> host_columns();
+// Columns for a run.
 std::vector<std::string> run_columns();
 cluster::Host read_host(RowReader& row);
 TrainingRun read_run(RowReader& row, const Models& models);

@@ -141,7 +141,8 @@ struct FoundState {
 // drop: names or patterns (name_patterns.h) of tensors that may be left out, if the naming has no place for them.
 enum class WholeStates : uint8_t {
   kParams,
-  kOptimizer,  // and under their names with ".master", ".exp_avg", ".exp_avg_sq", ".momentum": of each of these all or nothing
+  // and under their names with ".master", ".exp_avg", ".exp_avg_sq", ".momentum": of each of these all or nothing
+  kOptimizer,
 };
 absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files,
                                       WholeStates expected = WholeStates::kParams,

@@ -17,20 +17,13 @@ class ConfigReader {
  public:
   explicit ConfigReader(const nlohmann::json& object) : object_(object) {}
 
-  // An integer in [1, max]. The second form takes `fallback` when the key is missing or null.
+  // An integer in [1, max].
   int64_t integer(const std::string& key, int64_t max);
-  int64_t integer_or(const std::string& key, int64_t max, int64_t fallback);
   std::vector<int64_t> integers(const std::string& key, int64_t max, size_t max_count);
   bool flag_or(const std::string& key, bool fallback);
   // The string, one of `allowed`; the first of them when the key is missing or null.
   std::string word(const std::string& key, const std::vector<std::string>& allowed);
 
-  // Complains unless divisor_key's value divides key's; says nothing when either is already wrong.
-  struct Named {
-    std::string key;
-    int64_t value = 0;
-  };
-  void expect_divides(const Named& divisor, const Named& whole);
   void problem(const std::string& key, const std::string& text);
 
   absl::Status status() const;  // all problems, one a line

@@ -1,6 +1,6 @@
 #pragma once
-// Writes a pickle of protocol 2, opcode by opcode (https://docs.python.org/3/library/pickletools.html). Names and texts that
-// come again are references to the first. Values.
+// Writes a pickle of protocol 2, opcode by opcode (https://docs.python.org/3/library/pickletools.html). Names and texts
+// that come again are references to the first. Values.
 
 #include <cstdint>
 #include <string>

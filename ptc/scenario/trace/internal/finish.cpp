@@ -43,7 +43,10 @@ absl::Status scale_to_load(const Reading& reading, const Window& window, Importe
   if (span_s <= 0)
     return invalid(fmt::format("{}: load needs jobs that are submitted at two times at least", reading.source));
   double gpu_s = 0;
-  for (const Job& job : jobs) gpu_s += job.duration_s * (job.slices > 0 ? job.slices / static_cast<double>(kSlicesOfGpu) : job.gpus);
+  for (const Job& job : jobs) {
+    const double gpus = job.slices > 0 ? job.slices / static_cast<double>(kSlicesOfGpu) : job.gpus;
+    gpu_s += job.duration_s * gpus;
+  }
   const double factor = gpu_s / (window.load * window.load_gpus * span_s), first_s = jobs.front().submit_s;
   for (Job& job : jobs) {
     const double slack_s = job.deadline_s - job.submit_s;

@@ -1,0 +1,38 @@
+#include "tests/tidy/names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace scalai::tidy {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(UnusedFunctions, AreThoseThatAreOnlyDeclaredAndDefined) {
+  const File header{"a/x.h",
+                    "int used();\nstd::vector<int> gone(int a);\nstruct S {\n  void cut() const;\n  T* kept();\n"
+                    "  static int own() { return kept()->size(); }\n};\n"};
+  const File source{"a/x.cpp",
+                    "int used() { return 1; }  // gone\nstd::vector<int> gone(int a) {}\nvoid S::cut() const {}\n"
+                    "int b = 2 * used() + S::own();\n"};
+  std::vector<std::string> found;
+  for (const Finding& finding : unused_functions({header, source})) found.push_back(finding.str());
+  EXPECT_THAT(found, ElementsAre("a/x.h:4: nobody calls cut", "a/x.h:2: nobody calls gone"));
+}
+
+TEST(UnknownNames, AreFilesAndIdentifiersThatAreGone) {
+  const File readme{"a/README.md",
+                    "`make_plan(input)` and `Plan::gone`, `a b`, `--option`\n\n| file | contents |\n|---|---|\n"
+                    "| `x`, `deep/y*` | `Plan` |\n| `z.h` | `made_plan`, `nobody` |\n"};
+  const std::vector<File> files = {readme, {"a/x.cpp", "Plan make_plan();"}, {"a/deep/yes.h", ""}};
+  std::vector<std::string> found;
+  for (const Finding& finding : unknown_names(files)) found.push_back(finding.str());
+  EXPECT_THAT(found, ElementsAre("a/README.md:1: Plan::gone is nowhere", "a/README.md:6: z.h is nowhere",
+                                 "a/README.md:6: made_plan is nowhere"));
+}
+
+}  // namespace
+}  // namespace scalai::tidy
