@@ -17,7 +17,7 @@ using testing::plain_parts;
 
 Communication traffic(Communication::Link link) { return {.link = link, .latency_s = 0, .bytes = 1, .seconds = 1}; }
 
-// A job with traffic of every kind, on hosts of 4 GPUs with a card each.
+// A job with traffic of every kind, on hosts of 4 GPUs with a NIC each.
 struct Setting {
   cluster::Cluster cluster;
   change::Platform platform;
@@ -124,7 +124,7 @@ TEST(IterationGraph, NeighboursOfASlowRankAreClassesOfTheirOwn) {
   EXPECT_EQ(symmetry_of(graph, platform.spec()).rank_classes, 6);
 }
 
-// Four replicas on one host send over one card each to the next host, over one spine: weights count them.
+// Four replicas on one host send over one NIC each to the next host, over one spine: weights count them.
 TEST(IterationGraph, WeightsCountFlowsOnSharedLinks) {
   Setting setting("tp1,dp8", 2);
   setting.cluster.fabric = cluster::FabricKind::kStar;

@@ -166,7 +166,7 @@ TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
   EXPECT_NEAR(result.step_s[1], 2 * (1 + 1 + 2), 1e-9);
 }
 
-// Two jobs share each host's card; one of them cannot reach it.
+// Two jobs share each host's NIC; one of them cannot reach it.
 TEST(Iteration, OthersHaveTheLinksOfAJobThatStoppedToThemselves) {
   cluster::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   const change::Platform platform(cluster);
@@ -185,7 +185,7 @@ TEST(Iteration, OthersHaveTheLinksOfAJobThatStoppedToThemselves) {
   EXPECT_NEAR(result.step_s[1], 3 + 3, 1e-9);
 }
 
-// A ring over 2 + 1 GPUs crosses hosts once, with all its bytes; the card of the second GPU is idle.
+// A ring over 2 + 1 GPUs crosses hosts once, with all its bytes; the NIC of the second GPU is idle.
 TEST(Iteration, RingsOverUnevenHostsCrossWithTheFewerOnes) {
   const ParallelConfig config = layout("dp3");
   StepParts parts = plain_parts(config, 1, 1, 2);
@@ -240,7 +240,7 @@ std::vector<double> two_jobs(bool same_fabric) {
   cluster::Cluster cluster = cluster_of("h100-80g", 4, {.gpus = 2, .nics = 2, .nic_bytes_per_s = 10});
   cluster.fabric = cluster::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
-  cluster.oversubscription = 4;  // 40 B/s of cards a leaf, 10 B/s up
+  cluster.oversubscription = 4;  // 40 B/s of NICs a leaf, 10 B/s up
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 1, 1, 2);

@@ -1,5 +1,5 @@
-// Seeded random scenarios: whatever happens to the jobs, the books balance, links are never overfull, and the event log
-// leads to the same plans again. A scenario that breaks a rule is printed with its seed.
+// Seeded random scenarios: whatever happens to the jobs, the accounts balance, links are never overfull, and the event
+// log leads to the same plans again. A scenario that breaks a rule is printed with its seed.
 
 #include <gtest/gtest.h>
 
@@ -183,7 +183,7 @@ class Writer {
   std::vector<std::string> repairs_;
 };
 
-void expect_balanced_books(const RunReport& report) {
+void expect_balanced_accounts(const RunReport& report) {
   for (size_t j = 0; j < report.jobs.size(); ++j) {
     const control::JobRecord& job = report.jobs[j];
     EXPECT_NEAR(job.wall_s, job.training_s - job.downtime.run_again_s + job.downtime_s, kRounding) << job.name;
@@ -282,7 +282,7 @@ TEST(RandomScenarios, KeepTheirInvariants) {
     ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
     const scenario::Strategy strategy = scenario::find_strategy(name, scenario->costs).value();
     const RunReport report = testing::simulate(*scenario, strategy, expect_staged);
-    expect_balanced_books(report);
+    expect_balanced_accounts(report);
     expect_separate_spans(report);
     expect_sound_transfers(report, *scenario);
     expect_replayable(*scenario, strategy, report);

@@ -125,15 +125,16 @@ class Shape {
   }
 
  private:
-  // What a switch carries follows from the cards of all hosts below it.
-  double cards_of(const cluster::Tier& tier, int block) const {
-    double cards = 0;
+  // What a switch carries follows from the NICs of all hosts below it.
+  double nic_rate_of(const cluster::Tier& tier, int block) const {
+    double nics_bytes_per_s = 0;
     const int all = static_cast<int>(cluster_.hosts.size()), first = block * tier.hosts;
     const int end = tier.hosts > 0 ? std::min(first + tier.hosts, all) : all;
     for (int h = first; h < end; ++h) {
-      cards += cluster_.hosts[static_cast<size_t>(h)].nics * cluster_.hosts[static_cast<size_t>(h)].nic_bytes_per_s;
+      nics_bytes_per_s +=
+          cluster_.hosts[static_cast<size_t>(h)].nics * cluster_.hosts[static_cast<size_t>(h)].nic_bytes_per_s;
     }
-    return cards;
+    return nics_bytes_per_s;
   }
 
   // Of an uplink, its name by the numbers here: "T0.3:1.up", switch 1 of the fourth block of the first tier; "": no job
@@ -167,7 +168,7 @@ class Shape {
     for (size_t t = 0; t < tiers_.size(); ++t) {
       const int block = tiers_[t].hosts > 0 ? host / tiers_[t].hosts : 0;
       const auto known = blocks_[t].try_emplace(block, static_cast<int>(blocks_[t].size())).first;
-      text_ += fmt::format(" {} {} of {}", tiers_[t].name, known->second, cards_of(tiers_[t], block));
+      text_ += fmt::format(" {} {} of {}", tiers_[t].name, known->second, nic_rate_of(tiers_[t], block));
     }
     if (kind.nvlink_domain >= 0) {
       const auto known = domains_.try_emplace(kind.nvlink_domain, static_cast<int>(domains_.size())).first;

@@ -41,7 +41,7 @@ struct Case {
 
 constexpr HostSizes kDgxA100 = {.gpus = 8, .nics = 8, .nic_bytes_per_s = 25e9};
 constexpr HostSizes kV100 = {.gpus = 8, .nics = 4, .nic_bytes_per_s = 12.5e9};
-constexpr HostSizes kOneCard = {.gpus = 8, .nics = 1, .nic_bytes_per_s = 12.5e9};
+constexpr HostSizes kOneNic = {.gpus = 8, .nics = 1, .nic_bytes_per_s = 12.5e9};
 constexpr HostSizes kFourGpus = {.gpus = 4, .nics = 1, .nic_bytes_per_s = 12.5e9};
 
 std::vector<Case> cases() {
@@ -68,11 +68,11 @@ std::vector<Case> cases() {
       {"mixtral-8x7b", "h100-80g", "tp8,pp2,ep4,etp1", training(64, 1, 4096)},
       {"mixtral-8x7b", "h100-80g", "tp4,dp4,ep8,etp2", training(64, 1, 4096)},
       {"gpt3-6.7b", "v100-32g", "tp2,pp8,dp4", training(64, 1, 2048), kV100},
-      {"gpt3-6.7b", "v100-32g", "tp8,dp8", training(64, 1, 2048), kOneCard},
-      {"gpt3-6.7b", "v100-32g", "pp8,dp8", training(64, 1, 2048), kOneCard},
+      {"gpt3-6.7b", "v100-32g", "tp8,dp8", training(64, 1, 2048), kOneNic},
+      {"gpt3-6.7b", "v100-32g", "pp8,dp8", training(64, 1, 2048), kOneNic},
       {"llama3-405b", "h100-80g", "tp8,pp16,dp4,zero1", training(64, 1, 8192)},
       {"llama3-405b", "h100-80g", "tp8,pp16,dp4,zero1", training(256, 1, 8192)},
-      // One of seven hops leaves its host, a single GPU on each card.
+      // One of seven hops leaves its host, a single GPU on each NIC.
       {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048), kFourGpus},
       {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048, Schedule::kGPipe), kFourGpus},
       {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048, Schedule::kTwoBW), kFourGpus},

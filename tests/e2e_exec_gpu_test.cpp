@@ -44,7 +44,7 @@ TEST_F(ExecGpu, ARankThatIsKilledIsAnEventLikeAnyOther) {
   expect_replayable();
 }
 
-// One process for all hosts, as on one card. A host that fails drops what it holds and comes back with nothing.
+// One process for all hosts, as on one NIC. A host that fails drops what it holds and comes back with nothing.
 TEST_F(ExecGpu, AProcessMayBeTheWorkerOfSeveralHosts) {
   Outcome run;
   std::thread controller(

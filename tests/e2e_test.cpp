@@ -126,7 +126,7 @@ TEST_F(EndToEnd, AJobLeavesHostsBehindASwitchInBothFlowSolvers) {
     EXPECT_NEAR(leaves.at("pause_s").get<double>(), 14, 1e-6);
     EXPECT_EQ(leaves.at("bytes").at("cross_host"), 0);
     EXPECT_EQ(returns.at("from").get<std::string>() + " to " + returns.at("to").get<std::string>(), "dp2 to dp4");
-    // The state crosses to two hosts, each behind a card of 1 GB/s that reaches 0.9.
+    // The state crosses to two hosts, each behind a NIC of 1 GB/s that reaches 0.9.
     const double bytes = returns.at("bytes").at("cross_host").get<double>();
     EXPECT_NEAR(returns.at("phases_s").at("transfer").get<double>(), bytes / 2 / 0.9e9, 0.01 * bytes / 2 / 0.9e9);
   }

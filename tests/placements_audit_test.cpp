@@ -162,7 +162,7 @@ class Audit {
 };
 
 // Free GPUs, of these on partly used hosts, and of these of no use to a job of the workload on average (x seconds):
-// again from the files, without the engine's books. Only where a GPU has one job.
+// again from the files, without the engine's ledger. Only where a GPU has one job.
 struct Free {
   double gpu_s = 0, scattered_gpu_s = 0, unusable_gpu_s = 0;
 };

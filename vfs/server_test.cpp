@@ -72,7 +72,7 @@ class ServerTest : public ::testing::TestWithParam<ReadPath> {
   }
   absl::StatusOr<std::string> control(const std::string& request) {
     if (request == "fail") return invalid("it failed");
-    return "heard " + request;
+    return "got " + request;
   }
   std::string path(const std::string& name) const { return mount_ + "/" + name; }
   std::string log_text() {
@@ -274,7 +274,7 @@ TEST_P(ServerTest, LinksAreFollowedAnew) {
 
 TEST_P(ServerTest, AnswersOnTheControlChannel) {
   MOUNT_OR_SKIP();
-  EXPECT_EQ(*ask(mount_, "repartition dp=6"), "heard repartition dp=6");
+  EXPECT_EQ(*ask(mount_, "repartition dp=6"), "got repartition dp=6");
   const absl::Status error = ask(mount_, "fail").status();
   EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(message_of(error), "it failed");
@@ -312,7 +312,7 @@ TEST_P(ServerTest, EndsOnlyItsOwnMount) {
   ASSERT_TRUE(mount());
   EXPECT_TRUE(first->stop(/*patience_s=*/5));
   EXPECT_TRUE(mount_at(mount_).has_value()) << "the mount of another server is gone";
-  EXPECT_EQ(*ask(mount_, "repartition dp=6"), "heard repartition dp=6");
+  EXPECT_EQ(*ask(mount_, "repartition dp=6"), "got repartition dp=6");
   ::close(fd);
 }
 
@@ -322,7 +322,7 @@ TEST_P(ServerTest, MountsOnceAtAFolder) {
                                     *log_, [](const std::string&) { return std::string(); });
   EXPECT_EQ(second.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(message_of(second.status()), HasSubstr("already"));
-  EXPECT_EQ(*ask(mount_, "a"), "heard a");
+  EXPECT_EQ(*ask(mount_, "a"), "got a");
 }
 
 TEST_P(ServerTest, OfSeveralThatMountAtOnceOneDoes) {

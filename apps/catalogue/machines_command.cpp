@@ -65,7 +65,7 @@ std::vector<Constant> constants_of(const GpuKind& gpu) {
   return all;
 }
 
-std::string cards(const Host& host) {
+std::string nics(const Host& host) {
   if (host.nic_bytes_per_s == 0) return kUnknown;
   return fmt::format("{} x {:g} Gbps", host.nics, host.nic_bytes_per_s / kGbps);
 }
@@ -78,7 +78,7 @@ std::vector<Constant> constants_of(const Host& host) {
           {"link between GPUs", rate(host.gpu_link_bytes_per_s), "gpu_link_bytes_per_s", host.gpu_link_bytes_per_s},
           {"hosts that these links join", fmt::format("{}", host.nvlink_hosts), "nvlink_hosts", host.nvlink_hosts},
           {"PCIe, a GPU", rate(host.pcie_bytes_per_s), "pcie_bytes_per_s", host.pcie_bytes_per_s},
-          {"network cards", cards(host), "nics", host.nics},
+          {"network cards", nics(host), "nics", host.nics},
           {"network card", rate(host.nic_bytes_per_s), "nic_bytes_per_s", host.nic_bytes_per_s},
           {"price", host.price_per_hour > 0 ? fmt::format("{:g} US dollars an hour", host.price_per_hour) : kUnknown,
            "price_per_hour", host.price_per_hour}};
@@ -123,7 +123,7 @@ Table host_table() {
   for (const std::string& name : cluster::host_kind_names()) {
     const Host& host = cluster::find_host_kind(name)->host;
     table.row({name, fmt::format("{}", host.gpus), host.gpu.name, rate(host.gpu_link_bytes_per_s),
-               fmt::format("{}", cluster::joined(host).gpus), rate(host.pcie_bytes_per_s), cards(host), price(host)});
+               fmt::format("{}", cluster::joined(host).gpus), rate(host.pcie_bytes_per_s), nics(host), price(host)});
   }
   return table;
 }

@@ -76,9 +76,9 @@ absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::P
       const std::unique_ptr<Session> session,
       Session::start_measuring(cluster, {.transport = options.transport, .huge_pages = options.huge_pages},
                                options.folder));
-  const absl::Status ready = session->crew().start();
+  const absl::Status ready = session->pool().start();
   absl::StatusOr<bench::Runs> runs =
-      ready.ok() ? bench::run_case(session->crew(), one, plan, options.repetitions) : ready;
+      ready.ok() ? bench::run_case(session->pool(), one, plan, options.repetitions) : ready;
   session->dismiss();
   return runs;
 }

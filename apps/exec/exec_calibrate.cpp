@@ -91,7 +91,7 @@ int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
 // Makes state, times plans on it as the executor runs them, and forgets it.
 class Stopwatch {
  public:
-  Stopwatch(const cluster::Cluster& cluster, ex::Crew& crew, const std::string& folder) : crew_(crew) {
+  Stopwatch(const cluster::Cluster& cluster, ex::WorkerPool& pool, const std::string& folder) : pool_(pool) {
     scenario_.cluster = cluster;
     scenario_.jobs.resize(1);
     scenario_.jobs[0].name = "calibration";
@@ -100,7 +100,7 @@ class Stopwatch {
 
   // Adds one time to each. Nothing is committed.
   absl::Status run(const CalibrationPlan& one, Measured& prepared, Measured& moved) {
-    ex::JobWork work(0, scenario_, crew_, options_);
+    ex::JobWork work(0, scenario_, pool_, options_);
     control::Execute execute = begin(one);
     SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({*execute.from, *execute.to, scenario_.cluster, {}, {}}));
     SCALAI_RETURN_IF_ERROR(work.begin(*execute.from, 0));
@@ -109,7 +109,7 @@ class Stopwatch {
   }
 
   absl::Status run_storage(const CalibrationPlan& one, Measured& written, Measured& read) {
-    ex::JobWork work(0, scenario_, crew_, options_);
+    ex::JobWork work(0, scenario_, pool_, options_);
     control::Execute execute = begin(one);
     execute.snapshot = 1;
     const collection::Residency residency{.lost = {}, .extra = {}, .storage = true};
@@ -172,7 +172,7 @@ class Stopwatch {
     return work.forget(ex::StateVersion::epoch(execute.epoch));
   }
 
-  ex::Crew& crew_;
+  ex::WorkerPool& pool_;
   scenario::Scenario scenario_;
   ex::ExecOptions options_;
   int64_t epoch_ = 0;
@@ -180,9 +180,9 @@ class Stopwatch {
 
 // Repetitions go over all plans in turn, so that a machine's slow minute meets all of them. The first time counts not:
 // this machine's memory is touched for the first time.
-absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, ex::Crew& crew,
+absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, ex::WorkerPool& pool,
                                               const CalibrateOptions& options, const std::string& folder) {
-  SCALAI_RETURN_IF_ERROR(crew.start());
+  SCALAI_RETURN_IF_ERROR(pool.start());
   const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
   const CalibrationPlan storage = storage_plan(cluster, options.bytes / kSizeFactor);
   std::vector<Measured> measured;
@@ -192,7 +192,7 @@ absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, e
     prepared.push_back({"prepare", plan.name, 0, {}});
   }
   Measured written{"write", "all devices to storage", 0, {}}, read{storage.series, storage.name, 0, {}};
-  Stopwatch stopwatch(cluster, crew, folder);
+  Stopwatch stopwatch(cluster, pool, folder);
   Progress progress("measuring");
   Measured cold_room = prepared.front(), cold = measured.front();
   SCALAI_RETURN_IF_ERROR(stopwatch.run(plans.front(), cold_room, cold));
@@ -222,7 +222,7 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions&
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::start_measuring(cluster, {.transport = options.network ? "ucx" : "shared-memory"},
                                                    scratch.path(), kOrphanTimeout_s));
-  auto measured = measure(cluster, session->crew(), options, scratch.path());
+  auto measured = measure(cluster, session->pool(), options, scratch.path());
   session->dismiss();
   return measured;
 }

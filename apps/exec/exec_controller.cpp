@@ -63,7 +63,7 @@ std::map<int, ex::TrainerProgram> programs_of(const scenario::Scenario& scenario
 
 absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                                 const ExecRequest& options, ex::ControllerEnd& controller,
-                                                ex::Crew& crew, Steering& steering, ex::Journal* journal) {
+                                                ex::WorkerPool& pool, Steering& steering, ex::Journal* journal) {
   FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
   std::vector<control::Event> past, answered;
@@ -86,7 +86,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
     steering.pass_time(at_s);
     show(at_s);
   };
-  ex::ExecRuntime runtime(scenario, controller, crew, recorder,
+  ex::ExecRuntime runtime(scenario, controller, pool, recorder,
                           {.folder = options.run.out,
                            .verify = verify_mode(options.how.verify),
                            .time_scale = options.how.time_scale,
@@ -131,9 +131,9 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
 absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                              const ExecRequest& options) {
   ex::InlineControl nobody({}, 1);
-  ex::Crew crew(scenario.cluster, nobody.controller(), {});
+  ex::WorkerPool pool(scenario.cluster, nobody.controller(), {});
   Steering steering(scenario, strategy.name);
-  return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
+  return run_scenario(scenario, strategy, options, nobody.controller(), pool, steering, nullptr);
 }
 
 // The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to
@@ -177,9 +177,9 @@ absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scen
                                                   const scenario::Strategy& strategy, const ExecRequest& options,
                                                   const RunFolder& folder, Steering& steering, Session& session,
                                                   ex::Journal& journal) {
-  absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
+  absl::Status ready = options.resume ? absl::OkStatus() : session.pool().start();
   absl::StatusOr<control::RunReport> report =
-      ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
+      ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.pool(), steering, &journal)
                  : ready;
   if (ready.ok() && !report.ok()) {
     return absl::Status(report.status().code(),

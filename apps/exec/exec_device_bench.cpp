@@ -159,9 +159,9 @@ absl::StatusOr<std::vector<Measurement>> measure_model(const bench::Case& there,
   const cluster::Cluster cluster = bench::cluster_of(kDevices, true);
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::start_measuring(cluster, how, options.folder));
-  const absl::Status ready = session->crew().start();
+  const absl::Status ready = session->pool().start();
   absl::StatusOr<std::pair<bench::Runs, bench::Runs>> runs =
-      ready.ok() ? bench::run_there_and_back(session->crew(), there, plan_there, back, plan_back, options.repetitions)
+      ready.ok() ? bench::run_there_and_back(session->pool(), there, plan_there, back, plan_back, options.repetitions)
                  : ready;
   session->dismiss();
   SCALAI_RETURN_IF_ERROR(runs.status());

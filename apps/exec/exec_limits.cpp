@@ -46,11 +46,11 @@ int64_t growth_of(const scenario::Scenario& scenario, size_t index) {
   return (most + first - 1) / first;
 }
 
-// A card that reads and writes memory by itself needs it locked.
+// A NIC that reads and writes memory by itself needs it locked.
 bool has_rdma() {
   std::error_code none;
-  const std::filesystem::directory_iterator cards("/sys/class/infiniband", none);
-  return !none && cards != std::filesystem::directory_iterator();
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
+  return !none && devices != std::filesystem::directory_iterator();
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What servers hear and the user is told. Shared: threads may outlive the test.
-struct Heard {
+struct Received {
   std::mutex mutex;
   std::vector<std::string> requests, warnings;
   std::atomic<bool> hangs = false;
@@ -34,54 +34,54 @@ struct Heard {
   }
 };
 
-FollowOptions options(const std::shared_ptr<Heard>& heard) {
-  return {.ask = [heard](const std::string& directory, const std::string& request) -> absl::StatusOr<std::string> {
-            while (heard->hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            const std::lock_guard lock(heard->mutex);
-            heard->requests.push_back(directory + ": " + request);
+FollowOptions options(const std::shared_ptr<Received>& received) {
+  return {.ask = [received](const std::string& directory, const std::string& request) -> absl::StatusOr<std::string> {
+            while (received->hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            const std::lock_guard lock(received->mutex);
+            received->requests.push_back(directory + ": " + request);
             if (directory == "/none") return missing("/none: nothing is mounted there");
             return "dp1/step-1";
           },
           .warn =
-              [heard](const std::string& line) {
-                const std::lock_guard lock(heard->mutex);
-                heard->warnings.push_back(line);
+              [received](const std::string& line) {
+                const std::lock_guard lock(received->mutex);
+                received->warnings.push_back(line);
               },
           .patience_s = 0.05};
 }
 
 TEST(FollowedMounts, EachJobHasItsOwn) {
-  const auto heard = std::make_shared<Heard>();
-  FollowedMounts mounts({{0, "/a"}, {2, "/c"}}, options(heard));
+  const auto received = std::make_shared<Received>();
+  FollowedMounts mounts({{0, "/a"}, {2, "/c"}}, options(received));
   mounts.follow(0, 4, 0);
   mounts.follow(1, 5, 1);  // has none
   mounts.follow(2, 6, 123);
-  EXPECT_THAT(heard->all_requests(), ElementsAre("/a: repartition dp=4 step=0", "/c: repartition dp=6 step=123"));
-  EXPECT_THAT(heard->all_warnings(), IsEmpty());
+  EXPECT_THAT(received->all_requests(), ElementsAre("/a: repartition dp=4 step=0", "/c: repartition dp=6 step=123"));
+  EXPECT_THAT(received->all_warnings(), IsEmpty());
 }
 
 TEST(FollowedMounts, ARefusalIsAWarning) {
-  const auto heard = std::make_shared<Heard>();
-  FollowedMounts mounts({{0, "/none"}}, options(heard));
+  const auto received = std::make_shared<Received>();
+  FollowedMounts mounts({{0, "/none"}}, options(received));
   mounts.follow(0, 4, 0);
-  EXPECT_THAT(heard->all_warnings(), ElementsAre(HasSubstr("dataset/current stays: /none: nothing is mounted")));
+  EXPECT_THAT(received->all_warnings(), ElementsAre(HasSubstr("dataset/current stays: /none: nothing is mounted")));
 }
 
 TEST(FollowedMounts, AServerThatHangsHoldsNobodyUp) {
-  const auto heard = std::make_shared<Heard>();
+  const auto received = std::make_shared<Received>();
   {
-    FollowedMounts mounts({{0, "/a"}}, options(heard));
-    heard->hangs = true;
+    FollowedMounts mounts({{0, "/a"}}, options(received));
+    received->hangs = true;
     mounts.follow(0, 4, 0);
-    EXPECT_THAT(heard->all_warnings(), ElementsAre(HasSubstr("/a: no answer within")));
+    EXPECT_THAT(received->all_warnings(), ElementsAre(HasSubstr("/a: no answer within")));
     mounts.follow(0, 5, 10);
     mounts.follow(0, 6, 20);
-    EXPECT_EQ(heard->all_warnings().size(), 1u);
+    EXPECT_EQ(received->all_warnings().size(), 1u);
   }
-  heard->hangs = false;
-  for (int i = 0; i < 5000 && heard->all_requests().size() < 2; ++i)
+  received->hangs = false;
+  for (int i = 0; i < 5000 && received->all_requests().size() < 2; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_THAT(heard->all_requests(), ElementsAre("/a: repartition dp=4 step=0", "/a: repartition dp=6 step=20"));
+  EXPECT_THAT(received->all_requests(), ElementsAre("/a: repartition dp=4 step=0", "/a: repartition dp=6 step=20"));
 }
 
 }  // namespace

@@ -57,19 +57,19 @@ std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int first
 }
 
 // Workers that have a process each here, of the host's number.
-void watch_each(ex::WorkerDeaths& deaths, ex::CrewOptions& crew) {
-  crew.ended_workers = [&deaths] {
+void watch_each(ex::WorkerDeaths& deaths, ex::WorkerPoolOptions& pool) {
+  pool.ended_workers = [&deaths] {
     std::vector<std::pair<HostId, std::string>> ended;
     for (auto& [host, why] : deaths.ended()) ended.emplace_back(HostId(host), std::move(why));
     return ended;
   };
-  crew.why_lost = [&deaths](HostId host) { return deaths.why(static_cast<int32_t>(host.value)); };
+  pool.why_lost = [&deaths](HostId host) { return deaths.why(static_cast<int32_t>(host.value)); };
 }
 
 // Process 0 is, or has started, the workers of all these hosts.
 void watch_together(ex::WorkerDeaths& deaths, const std::shared_ptr<bool>& running, const std::vector<int>& hosts,
-                    ex::CrewOptions& crew) {
-  crew.ended_workers = [&deaths, running, hosts] {
+                    ex::WorkerPoolOptions& pool) {
+  pool.ended_workers = [&deaths, running, hosts] {
     std::vector<std::pair<HostId, std::string>> ended;
     for (const auto& [process, why] : deaths.ended()) {
       *running = false;
@@ -77,7 +77,7 @@ void watch_together(ex::WorkerDeaths& deaths, const std::shared_ptr<bool>& runni
     }
     return ended;
   };
-  crew.why_lost = [&deaths, running](HostId) {
+  pool.why_lost = [&deaths, running](HostId) {
     const std::string why = deaths.why(0);
     if (deaths.is_over(0)) *running = false;
     return why;
@@ -92,38 +92,38 @@ void make_way(ex::Spawner& spawner, ex::WorkerDeaths& deaths, int32_t number) {
 }
 
 void start_processes(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                     const std::string& address, const cluster::Cluster& cluster, ex::CrewOptions& crew) {
+                     const std::string& address, const cluster::Cluster& cluster, ex::WorkerPoolOptions& pool) {
   std::vector<std::string> visible;
   if (options.state.on_gpus())
     visible =
         visible_gpus(cluster, options.first_host, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
-  crew.start_worker = [&spawner, &deaths, options, address, visible](HostId host) {
+  pool.start_worker = [&spawner, &deaths, options, address, visible](HostId host) {
     make_way(spawner, deaths, static_cast<int32_t>(host.value));
     ex::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
     if (!visible.empty())
       process.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible[static_cast<size_t>(host.value)]);
     return spawner.start(static_cast<int32_t>(host.value), std::move(process));
   };
-  crew.kill_worker = [&spawner](HostId host) {
+  pool.kill_worker = [&spawner](HostId host) {
     const absl::Status killed = spawner.kill(static_cast<int32_t>(host.value));
     (void)spawner.wait(static_cast<int32_t>(host.value), 10);
     return killed;
   };
-  watch_each(deaths, crew);
+  watch_each(deaths, pool);
 }
 
 // One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
 // itself, with nothing.
 void start_one_process(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                       const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
+                       const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
   const auto running = std::make_shared<bool>(false);
-  crew.start_worker = [&spawner, &deaths, running, options, address,
+  pool.start_worker = [&spawner, &deaths, running, options, address,
                        list = fmt::format("{}", fmt::join(hosts, ","))](HostId) {
     if (std::exchange(*running, true)) return absl::OkStatus();
     deaths.forget(0);
     return spawner.start(0, worker_process(options, address, list));
   };
-  watch_together(deaths, running, hosts, crew);
+  watch_together(deaths, running, hosts, pool);
 }
 
 // A worker's command line for another machine.
@@ -143,24 +143,24 @@ std::string remote_command(const SessionOptions& options, std::string address) {
 // All workers by one command, which runs as long as they do. A host that fails has no other worker than one that
 // somebody starts.
 void start_by_launcher(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                       const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
+                       const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
   const std::string command = options.launcher + " " + remote_command(options, address);
   const auto running = std::make_shared<bool>(false);
-  crew.join_s = kLaunch_s;
-  crew.start_worker = [&spawner, &deaths, running, command](HostId) {
+  pool.join_s = kLaunch_s;
+  pool.start_worker = [&spawner, &deaths, running, command](HostId) {
     if (std::exchange(*running, true)) return absl::OkStatus();
     deaths.forget(0);
     return spawner.start(
         0, {.binary = "/bin/sh", .arguments = {"sh", "-c", "exec " + command}, .environment = {}, .log_file = ""});
   };
-  watch_together(deaths, running, hosts, crew);
+  watch_together(deaths, running, hosts, pool);
 }
 
 // Each by an ssh of its own, so that one that was lost can be started again.
 void start_by_ssh(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                  const std::string& address, const std::vector<int>& hosts, ex::CrewOptions& crew) {
-  crew.join_s = kLaunch_s;
-  crew.start_worker = [&spawner, &deaths, options, address, first = hosts.front()](HostId host) {
+                  const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
+  pool.join_s = kLaunch_s;
+  pool.start_worker = [&spawner, &deaths, options, address, first = hosts.front()](HostId host) {
     const auto process = static_cast<int32_t>(host.value);
     make_way(spawner, deaths, process);
     const std::string& machine = options.by_ssh[static_cast<size_t>(host.value - first)];
@@ -173,7 +173,7 @@ void start_by_ssh(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionO
                           .environment = {},
                           .log_file = ""});
   };
-  watch_each(deaths, crew);
+  watch_each(deaths, pool);
 }
 
 }  // namespace
@@ -196,20 +196,20 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
   const bool one_process = options.local && options.state.on_gpus() && !options.state.with_nccl();
   const int least = options.state.network() ? 4 : 1;
   const int threads = options.local && !one_process ? std::max(least, share) : 0;
-  ex::CrewOptions crew{.threads = threads,
-                       .force_network = options.state.network(),
-                       .nccl = options.state.with_nccl(),
-                       .stopped = options.stopped,
-                       .first_host = options.first_host};
+  ex::WorkerPoolOptions pool{.threads = threads,
+                             .force_network = options.state.network(),
+                             .nccl = options.state.with_nccl(),
+                             .stopped = options.stopped,
+                             .first_host = options.first_host};
   const std::string address = session->controller_->address();
   if (one_process) {
-    start_one_process(session->spawner_, session->deaths_, options, address, hosts, crew);
+    start_one_process(session->spawner_, session->deaths_, options, address, hosts, pool);
   } else if (options.local) {
-    start_processes(session->spawner_, session->deaths_, options, address, cluster, crew);
+    start_processes(session->spawner_, session->deaths_, options, address, cluster, pool);
   }
-  if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, session->deaths_, options, address, hosts, crew);
-  if (!options.launcher.empty()) start_by_launcher(session->spawner_, session->deaths_, options, address, hosts, crew);
-  session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
+  if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, session->deaths_, options, address, hosts, pool);
+  if (!options.launcher.empty()) start_by_launcher(session->spawner_, session->deaths_, options, address, hosts, pool);
+  session->pool_ = std::make_unique<ex::WorkerPool>(cluster, *session->controller_, std::move(pool));
   return session;
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/exec/state_options.h"
-#include "executor/controller/crew.h"
+#include "executor/controller/worker_pool.h"
 #include "executor/rpc/control_server.h"
 #include "executor/rpc/process.h"
 #include "executor/rpc/worker_deaths.h"
@@ -24,8 +24,8 @@ struct SessionOptions {
   std::string token_file;          // with a launcher: where workers find the token
   StateOptions state;              // how workers keep and move state
   double orphan_timeout_s = 60;    // of workers started here
-  std::function<bool()> stopped = {};  // CrewOptions
-  int first_host = 0;                  // hosts of the cluster before it are another run's (CrewOptions)
+  std::function<bool()> stopped = {};  // WorkerPoolOptions
+  int first_host = 0;                  // hosts of the cluster before it are another run's (WorkerPoolOptions)
   std::vector<std::string> by_ssh;  // machines of the workers, each of which sees the log folder; then `local` is false
 };
 
@@ -34,7 +34,7 @@ OptionSpec transport_option();
 
 class Session {
  public:
-  // Binds the address and creates the crew, not yet started. The cluster outlives the session.
+  // Binds the address and creates the pool, not yet started. The cluster outlives the session.
   static absl::StatusOr<std::unique_ptr<Session>> start(const cluster::Cluster& cluster, SessionOptions options);
   // For a measurement: local workers, a token of its own, no ctl requests, and patience with a busy machine.
   static absl::StatusOr<std::unique_ptr<Session>> start_measuring(const cluster::Cluster& cluster, StateOptions state,
@@ -45,7 +45,7 @@ class Session {
 
   // Both live as long as the session.
   executor::ControllerEnd& controller() { return *controller_; }
-  executor::Crew& crew() { return *crew_; }
+  executor::WorkerPool& pool() { return *pool_; }
   // Ends the run: workers leave, and all started processes are gone on return.
   void dismiss();
 
@@ -54,7 +54,7 @@ class Session {
   executor::Spawner spawner_;
   executor::WorkerDeaths deaths_{spawner_};
   std::unique_ptr<executor::ControllerEnd> controller_;
-  std::unique_ptr<executor::Crew> crew_;
+  std::unique_ptr<executor::WorkerPool> pool_;
 };
 
 }  // namespace scalai::apps

@@ -345,9 +345,9 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
         request.target.gpus_of_host.size(), folder.path(), session->controller().address(),
         fmt::join(words_of(state), " "));
   }
-  absl::Status done = session->crew().start();
+  absl::Status done = session->pool().start();
   if (done.ok()) {
-    ex::Sync sync(cluster, session->controller(), session->crew(),
+    ex::Sync sync(cluster, session->controller(), session->pool(),
                   {.place = request.run, .target = request.target, .first_host = first_host, .stopped = stopped});
     door.open(sync);
     done = push(request, steps, std::move(first), sync, stop);

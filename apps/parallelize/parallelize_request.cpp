@@ -26,7 +26,7 @@ using parallel::SearchSpace;
 using Devices = std::vector<DeviceId>;
 
 constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch, and tokens of a sequence
-// What a host has for a network card when nothing says it: the slowest that clusters of GPUs are built with.
+// What a host has for a network NIC when nothing says it: the slowest that clusters of GPUs are built with.
 constexpr double kPlainNic = 12.5e9;
 constexpr const char* kPlainHost = "a plain host has, assumed for want of the kind's own";
 
@@ -237,7 +237,7 @@ class Reader {
       return false;
     }
     host = cluster::joined(kind->host);
-    // An HGX board, a cloud's "high": whoever builds with it chooses the cards.
+    // An HGX board, a cloud's "high": whoever builds with it chooses the NICs.
     if (host.nic_bytes_per_s <= 0) {
       host.nics = 1;
       host.nic_bytes_per_s = kPlainNic;
@@ -274,7 +274,7 @@ class Reader {
     return true;
   }
 
-  // As many cards a GPU, and the same price, as the kind has.
+  // As many NICs a GPU, and the same price, as the kind has.
   void resize_host(cluster::Host& host) {
     const int gpus = positive("gpus-per-host", host.gpus, kMostDevices);
     host.nics = std::max(1, host.nics * gpus / host.gpus);

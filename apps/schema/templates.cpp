@@ -21,9 +21,9 @@ struct Fill {
 };
 
 std::string storage_text(const Fill& fill) {
-  // A tenth of what the cards of all hosts carry together, at least 10 GB/s.
-  const double cards = fill.hosts * fill.host.nics * fill.host.nic_bytes_per_s;
-  const int rate = std::max(10, static_cast<int>(cards / 10 / 1e9));
+  // A tenth of what the NICs of all hosts carry together, at least 10 GB/s.
+  const double nics_bytes_per_s = fill.hosts * fill.host.nics * fill.host.nic_bytes_per_s;
+  const int rate = std::max(10, static_cast<int>(nics_bytes_per_s / 10 / 1e9));
   return fmt::format(
       R"(storage {{ read: "{0}GB/s" write: "{0}GB/s" }}   # shared by all; leave it out if there is none)", rate);
 }
@@ -172,7 +172,7 @@ const std::vector<Known>& known() {
   return kKnown;
 }
 
-// Hosts of the catalogue that have GPUs of this kind and cards, else plain ones of eight.
+// Hosts of the catalogue that have GPUs of this kind and NICs, else plain ones of eight.
 absl::Status find_host(const std::string& name, int gpus, Fill& fill) {
   const cluster::HostKind* kind = cluster::find_host_kind(name);
   const cluster::GpuKind* gpu = cluster::find_gpu_kind(name);

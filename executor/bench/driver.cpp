@@ -25,7 +25,7 @@ double seconds_since(std::chrono::steady_clock::time_point began) {
 
 class CaseRun {
  public:
-  CaseRun(Crew& crew, const Case& one, const plan::Plan& plan) : crew_(crew), case_(one), plan_(plan) {}
+  CaseRun(WorkerPool& pool, const Case& one, const plan::Plan& plan) : pool_(pool), case_(one), plan_(plan) {}
 
   absl::Status create() {
     CommandBody body;
@@ -35,7 +35,7 @@ class CaseRun {
     create.set_version(StateVersion::epoch(case_.from.epoch).wire());
     create.set_step(kStep);
     create.set_collection(collection::collection_text(case_.from, {}));
-    return crew_.call("create", crew_.living_hosts_of(case_.from.device_of_rank), body).status();
+    return pool_.call("create", pool_.living_hosts_of(case_.from.device_of_rank), body).status();
   }
 
   absl::Status prepare() {
@@ -50,7 +50,7 @@ class CaseRun {
     prepare.set_to_collection(collection::collection_text(case_.to, {}));
     std::vector<DeviceId> devices = plan_.dst_devices;
     devices.insert(devices.end(), plan_.src_devices.begin(), plan_.src_devices.end());
-    return crew_.call("prepare", crew_.living_hosts_of(devices), body).status();
+    return pool_.call("prepare", pool_.living_hosts_of(devices), body).status();
   }
 
   absl::Status transfer() {
@@ -61,7 +61,7 @@ class CaseRun {
         body.mutable_round()->set_to_version(StateVersion::epoch(case_.to.epoch).wire());
         body.mutable_round()->set_round(round);
         body.mutable_round()->set_hop(hop);
-        SCALAI_RETURN_IF_ERROR(crew_.call("round", crew_.living_hosts_of(plan_.dst_devices), body).status());
+        SCALAI_RETURN_IF_ERROR(pool_.call("round", pool_.living_hosts_of(plan_.dst_devices), body).status());
       }
     }
     return absl::OkStatus();
@@ -75,7 +75,7 @@ class CaseRun {
     verify.set_step(kStep);
     verify.set_mode(proto::VERIFY_FULL);
     SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                            crew_.call("verify", crew_.living_hosts_of(plan_.dst_devices), body));
+                            pool_.call("verify", pool_.living_hosts_of(plan_.dst_devices), body));
     for (const ReplyBody& reply : replies) {
       runs.errors += reply.mismatch_count();
       if (runs.first_error.empty() && reply.mismatches_size() > 0) runs.first_error = reply.mismatches(0);
@@ -87,7 +87,7 @@ class CaseRun {
     CommandBody body;
     body.mutable_commit()->set_job(kJob);
     body.mutable_commit()->set_version(StateVersion::epoch(case_.to.epoch).wire());
-    return crew_.tell("commit", crew_.living(), body);
+    return pool_.tell("commit", pool_.living(), body);
   }
 
   // One time; `counts`: it is not the first one, in which mappings are new.
@@ -114,21 +114,21 @@ class CaseRun {
     CommandBody body;
     body.mutable_forget()->set_job(kJob);
     body.mutable_forget()->set_version(version.wire());
-    return crew_.tell("forget", crew_.living(), body);
+    return pool_.tell("forget", pool_.living(), body);
   }
 
  private:
-  Crew& crew_;
+  WorkerPool& pool_;
   const Case& case_;
   const plan::Plan& plan_;
 };
 
 }  // namespace
 
-absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& plan, int repetitions) {
+absl::StatusOr<Runs> run_case(WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions) {
   SCALAI_CHECK(repetitions >= 1);
   Runs runs;
-  CaseRun run(crew, one, plan);
+  CaseRun run(pool, one, plan);
   SCALAI_RETURN_IF_ERROR(run.create());
   for (int i = 0; i <= repetitions; ++i) {
     SCALAI_RETURN_IF_ERROR(run.once(runs, i > 0));
@@ -138,12 +138,12 @@ absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& pla
   return runs;
 }
 
-absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(Crew& crew, const Case& there, const plan::Plan& plan_there,
-                                                         const Case& back, const plan::Plan& plan_back,
-                                                         int repetitions) {
+absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(WorkerPool& pool, const Case& there,
+                                                         const plan::Plan& plan_there, const Case& back,
+                                                         const plan::Plan& plan_back, int repetitions) {
   SCALAI_CHECK(repetitions >= 1 && there.to.epoch == back.from.epoch && back.to.epoch == there.from.epoch);
   std::pair<Runs, Runs> runs;
-  CaseRun out(crew, there, plan_there), home(crew, back, plan_back);
+  CaseRun out(pool, there, plan_there), home(pool, back, plan_back);
   SCALAI_RETURN_IF_ERROR(out.create());
   for (int i = 0; i <= repetitions; ++i) {
     SCALAI_RETURN_IF_ERROR(out.once(runs.first, i > 0));

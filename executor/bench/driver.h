@@ -1,5 +1,5 @@
 #pragma once
-// Runs one change several times on the workers of a crew. The state is created once, then
+// Runs one change several times on the workers of a pool. The state is created once, then
 //
 //   prepare → rounds, hop by hop (timed) → verify every element → forget the new epoch
 //
@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/bench/cases.h"
-#include "executor/controller/crew.h"
+#include "executor/controller/worker_pool.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::executor::bench {
@@ -27,13 +27,13 @@ struct Runs {
   std::string first_error;         // the first of these
 };
 
-// repetitions >= 1, after the first one. Errors: those of Crew::call.
-absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& plan, int repetitions);
+// repetitions >= 1, after the first one. Errors: those of WorkerPool::call.
+absl::StatusOr<Runs> run_case(WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions);
 
 // Runs a change and its way back several times, with commits, for plans that free the old epoch early. `there.from` is
 // created once; `back` leads to it again. One entry for each of the two.
-absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(Crew& crew, const Case& there, const plan::Plan& plan_there,
-                                                         const Case& back, const plan::Plan& plan_back,
-                                                         int repetitions);
+absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(WorkerPool& pool, const Case& there,
+                                                         const plan::Plan& plan_there, const Case& back,
+                                                         const plan::Plan& plan_back, int repetitions);
 
 }  // namespace scalai::executor::bench

@@ -23,9 +23,9 @@ TEST(Driver, EveryCaseArrivesWholeEachTime) {
     SCOPED_TRACE(fmt::format("{} at {}", one.name, one.devices));
     const cluster::Cluster cluster = cluster_of(one.devices);
     Fleet fleet({.hosts = one.devices});
-    Crew crew(cluster, fleet.controller(), fleet.crew_options());
-    ASSERT_TRUE(crew.start().ok());
-    const auto runs = run_case(crew, one, plan_of(one, cluster), 2);
+    WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+    ASSERT_TRUE(pool.start().ok());
+    const auto runs = run_case(pool, one, plan_of(one, cluster), 2);
     ASSERT_TRUE(runs.ok()) << message_of(runs.status());
     EXPECT_EQ(runs->errors, 0) << runs->first_error;
     EXPECT_EQ(runs->transfer_s.size(), 2u);
@@ -41,9 +41,9 @@ TEST(Driver, WhatDidNotArriveIsCounted) {
   const cluster::Cluster cluster = cluster_of(2);
   Fleet fleet(
       {.hosts = 2, .swallow = [](int32_t host, const std::string& what) { return host == 1 && what == "round"; }});
-  Crew crew(cluster, fleet.controller(), fleet.crew_options());
-  ASSERT_TRUE(crew.start().ok());
-  const auto runs = run_case(crew, cases->front(), plan_of(cases->front(), cluster), 2);
+  WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+  ASSERT_TRUE(pool.start().ok());
+  const auto runs = run_case(pool, cases->front(), plan_of(cases->front(), cluster), 2);
   ASSERT_TRUE(runs.ok()) << message_of(runs.status());
   EXPECT_EQ(runs->errors, 3) << "one piece, three times";
   EXPECT_THAT(runs->first_error, ::testing::HasSubstr("matrix"));
@@ -54,9 +54,9 @@ TEST(Driver, APlanOfAnotherChangeIsRefused) {
   ASSERT_TRUE(cases.ok());
   const cluster::Cluster cluster = cluster_of(4);
   Fleet fleet({.hosts = 4});
-  Crew crew(cluster, fleet.controller(), fleet.crew_options());
-  ASSERT_TRUE(crew.start().ok());
-  EXPECT_FALSE(run_case(crew, cases->back(), plan_of(cases->front(), cluster), 1).ok());
+  WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+  ASSERT_TRUE(pool.start().ok());
+  EXPECT_FALSE(run_case(pool, cases->back(), plan_of(cases->front(), cluster), 1).ok());
 }
 
 }  // namespace

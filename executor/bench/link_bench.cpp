@@ -68,7 +68,7 @@ class Rank {
     SCALAI_RETURN_IF_ERROR(communicator_->receive(previous(), buffers_.in.data, bytes, queue_.stream()));
     SCALAI_RETURN_IF_ERROR(communicator_->end_group(in(kJoin_s)));
     SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Mark> end, queue_.mark());
-    return communicator_->watch([&] { return end->passed(); }, in(kJoin_s));
+    return communicator_->watch([&] { return end->query(); }, in(kJoin_s));
   }
   absl::Status by_channel(Channel& channel, const Box& part) {
     const std::vector<Traffic> sends = {{next(), {{part, DType::kF32, {{part, buffers_.out}}}}}};

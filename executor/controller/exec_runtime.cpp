@@ -56,7 +56,7 @@ void ExecRuntime::Impl::tell_layout(int job_index) {
 absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
   if (!take_up(train)) return absl::OkStatus();
   // A loss meanwhile makes the step never end.
-  return explained(job(train.job).work->begin(*train.collection, train.from_step, train.initial_copies));
+  return unless_lost(job(train.job).work->begin(*train.collection, train.from_step, train.initial_copies));
 }
 
 void ExecRuntime::Impl::take_up(const control::Execute& execute) {
@@ -71,7 +71,7 @@ void ExecRuntime::Impl::take_up(const control::Execute& execute) {
 
 absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->execute(execute));
-  SCALAI_RETURN_IF_ERROR(crew_.let_go_of_the_lost());
+  SCALAI_RETURN_IF_ERROR(pool_.let_go_of_the_lost());
   take_up(execute);
   return begin_work(execute.job);
 }
@@ -113,10 +113,10 @@ absl::Status ExecRuntime::Impl::apply(const scenario::Fail& fail, double detect_
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
   for (const auto& [host, devices] : by_host) {
-    if (!crew_.living().contains(host)) continue;
+    if (!pool_.living().contains(host)) continue;
     const std::vector<DeviceId> all = scenario_.cluster.devices_of(host);
     const bool whole = std::all_of(all.begin(), all.end(), [&](DeviceId device) { return agenda_.dead(device); });
-    SCALAI_RETURN_IF_ERROR(explained(whole ? crew_.kill(host) : fail_devices(crew_, host, devices)));
+    SCALAI_RETURN_IF_ERROR(unless_lost(whole ? pool_.kill(host) : fail_devices(pool_, host, devices)));
   }
   return absl::OkStatus();
 }
@@ -130,9 +130,9 @@ absl::Status ExecRuntime::Impl::apply(const scenario::Repair& repair) {
   std::set<HostId> hosts;
   for (const DeviceId device : repair.devices) hosts.insert(scenario_.cluster.host_of(device));
   for (const HostId host : hosts) {
-    if (options_.plan_only || crew_.living().contains(host)) continue;
-    SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
-    for (JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(explained(state.work->stand_by({host})));
+    if (options_.plan_only || pool_.living().contains(host)) continue;
+    SCALAI_RETURN_IF_ERROR(unless_lost(pool_.revive(host)));
+    for (JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(unless_lost(state.work->stand_by({host})));
   }
   return absl::OkStatus();
 }
@@ -169,13 +169,14 @@ absl::Status ExecRuntime::Impl::begin_work(int job_index) {
   return absl::OkStatus();
 }
 
-// Waits for the work of a stage whose modelled time is over, and hears of lost workers meanwhile.
+// Waits for the work of a stage whose modelled time is over, and receives losses of workers meanwhile.
 absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
   JobState& state = job(end.job);
   if (!agenda_.counts(end) || !state.execution || state.execution->broken) return absl::OkStatus();
   Execution& execution = *state.execution;
-  while (execution.work.wait_for(std::chrono::duration<double>(kPoll_s)) != std::future_status::ready) hear(0);
-  // What was heard came first: the control loop may give up this execution, of which nothing may go on then.
+  while (execution.work.wait_for(std::chrono::duration<double>(kPoll_s)) != std::future_status::ready)
+    receive_events(0);
+  // The events received came first: the control loop may give up this execution, of which nothing may go on then.
   if (!ready_.empty()) {
     pending_.push_front(end);
     return absl::OkStatus();
@@ -191,7 +192,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
   if (const auto interruption = state.work->take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
   const Clock::time_point failed_at = Clock::now();
   const bool loss = absl::IsUnavailable(outcome.status) || absl::IsCancelled(outcome.status);
-  while (loss && !involves_dead(execution) && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  while (loss && !involves_dead(execution) && seconds_since(failed_at) < kLossTimeout_s) receive_events(kPoll_s);
   if (!involves_dead(execution) || absl::IsDataLoss(outcome.status)) {
     const control::SnapshotId copy = execution.command.snapshot;
     if (copy == control::kLiveState || !is_lasting(outcome.status)) return outcome.status;
@@ -200,7 +201,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
     state.work->leave_files(copy);
     report(control::CopyLost{end.job, copy});
   }
-  execution.broken = true;  // the control loop will hear of the loss and give it up
+  execution.broken = true;  // the control loop will receive the loss and give it up
   return absl::OkStatus();
 }
 
@@ -218,7 +219,7 @@ bool ExecRuntime::Impl::needs_dead(int job_index) {
 }
 
 // A device of the plan has died since, or a host that has copies of what was lost before. The control loop gives the
-// plan up when it hears of that.
+// plan up when it receives the loss.
 bool ExecRuntime::Impl::involves_dead(const Execution& execution) const {
   const plan::Plan& plan = *execution.command.plan;
   const std::span<const plan::Leg> legs = plan.patterns.legs();
@@ -277,7 +278,7 @@ absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
   for (const auto& [host, devices] : by_host) {
-    if (crew_.living().contains(host)) SCALAI_RETURN_IF_ERROR(explained(fail_devices(crew_, host, devices)));
+    if (pool_.living().contains(host)) SCALAI_RETURN_IF_ERROR(unless_lost(fail_devices(pool_, host, devices)));
   }
   return absl::OkStatus();
 }
@@ -297,12 +298,12 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::TrainEnd& end) {
 absl::Status ExecRuntime::Impl::read_samples() {
   for (size_t i = 0; i < jobs_.size(); ++i) {
     std::deque<control::Read>& unread = jobs_[i].unread;
-    while (!unread.empty() && !crew_.living().empty()) {
+    while (!unread.empty() && !pool_.living().empty()) {
       const auto index = options_.datasets.find(static_cast<int>(i));
       absl::StatusOr<control::SamplesRead> read = scalai::executor::read_samples(
-          scenario_, crew_, index != options_.datasets.end() ? index->second : scenario_.jobs[i].dataset->index_path,
+          scenario_, pool_, index != options_.datasets.end() ? index->second : scenario_.jobs[i].dataset->index_path,
           unread.front());
-      SCALAI_RETURN_IF_ERROR(explained(read.status()));
+      SCALAI_RETURN_IF_ERROR(unless_lost(read.status()));
       if (!read.ok()) continue;
       unread.pop_front();
       report(*std::move(read));
@@ -350,7 +351,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
     if (!happening) {
       const bool waits = std::any_of(jobs_.begin(), jobs_.end(),
                                      [](const JobState& job) { return job.execution && job.execution->broken; });
-      hear(0.1);
+      receive_events(0.1);
       if (!ready_.empty()) break;
       if (waits) return failed("a transfer failed and no lost worker explains it");
       return absl::FailedPreconditionError("nothing can happen any more: jobs wait for devices that never come");
@@ -369,9 +370,9 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
   return event;
 }
 
-ExecRuntime::ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, Crew& crew,
+ExecRuntime::ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool,
                          control::Recorder& recorder, ExecOptions options)
-    : impl_(std::make_unique<Impl>(scenario, controller, crew, recorder, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(scenario, controller, pool, recorder, std::move(options))) {}
 ExecRuntime::~ExecRuntime() = default;
 absl::Status ExecRuntime::perform(const control::Command& command) { return impl_->do_or_note(command); }
 absl::StatusOr<control::Event> ExecRuntime::next_event() { return impl_->next_event(); }

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "executor/controller/crew.h"
 #include "executor/controller/live_requests.h"
 #include "executor/controller/live_steps.h"
 #include "executor/controller/run_log.h"
+#include "executor/controller/worker_pool.h"
 #include "executor/rpc/controller_end.h"
 #include "executor/trainers/trainers.h"
 #include "ptc/control/runtime.h"
@@ -34,7 +34,7 @@ struct ExecOptions {
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
   change::StoreRates stores = {};          // of the strategy (change::Costs), for scenario time
-  bool plan_only = false;                  // no workers: makes plans, moves nothing (the crew has not started)
+  bool plan_only = false;                  // no workers: makes plans, moves nothing (the pool has not started)
   RunLog* log = nullptr;                   // outlives the runtime; null: nothing is recorded
   std::map<int, std::string> states;       // by job: file or folder of its real state (executor/worker/state_source.h)
   std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
@@ -42,8 +42,8 @@ struct ExecOptions {
   // whose files are not there yet, and that counts when they are. Otherwise it waits there.
   // Where the next one is due, training waits for it.
   bool late_checkpoints = false;
-  // A job with real training leaves a checkpoint of its last step: before the control loop hears that the step is done,
-  // or where the run ends before. A scenario whose cluster has no storage has none.
+  // A job with real training leaves a checkpoint of its last step: before the control loop learns that the step is
+  // done, or where the run ends before. A scenario whose cluster has no storage has none.
   bool last_checkpoint = true;
   bool standby = false;  // a trainer waits on each device of the cluster that its job does not use
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
@@ -70,9 +70,9 @@ struct ExecOptions {
 
 class ExecRuntime : public control::Runtime {
  public:
-  // All references outlive this object. The crew has started, except with plan_only.
-  ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, Crew& crew, control::Recorder& recorder,
-              ExecOptions options);
+  // All references outlive this object. The pool has started, except with plan_only.
+  ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool,
+              control::Recorder& recorder, ExecOptions options);
   ~ExecRuntime() override;
   absl::Status perform(const control::Command& command) override;
   // Errors besides the Runtime's: wrong state (DataLoss, with the first places), a worker that failed a command.

@@ -1,4 +1,4 @@
-// Time, real training up to it, and what is heard on the way.
+// Time, real training up to it, and the events received on the way.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
   JobState& state = job(job_index);
   JobWork& work = *state.work;
-  SCALAI_RETURN_IF_ERROR(explained(work.advance(step)));
+  SCALAI_RETURN_IF_ERROR(unless_lost(work.advance(step)));
   const TrainerWork::Trained trained = work.take_trained();
   if (options_.on_asked && (trained.asked_gpus > 0 || trained.asked_save))
     options_.on_asked(job_index, trained.asked_gpus, trained.asked_save);
@@ -30,7 +30,7 @@ absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
     if (state.training) record(job_index, *state.training, trained);
   }
   if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
-  hear(0);
+  receive_events(0);
   return absl::OkStatus();
 }
 
@@ -95,7 +95,7 @@ absl::Status ExecRuntime::Impl::serve_live() {
           index, state.training->collection->epoch, state.work->step(),
           [&](StateVersion version, const LiveSteps::Kind& kind) { return state.work->show_live(version, kind); });
       const bool lost = absl::IsUnavailable(served) || absl::IsCancelled(served);
-      SCALAI_RETURN_IF_ERROR(lost ? explained(served) : absl::OkStatus());
+      SCALAI_RETURN_IF_ERROR(lost ? unless_lost(served) : absl::OkStatus());
     }
   }
   return absl::OkStatus();
@@ -109,7 +109,7 @@ bool ExecRuntime::Impl::catching_up() const {
 }
 
 void ExecRuntime::Impl::worker_lost(HostId host, const std::string& why) {
-  crew_.lost(host);
+  pool_.lost(host);
   ++losses_;
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
@@ -124,12 +124,13 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& why) {
 // training is where those stopped who still have state.
 void ExecRuntime::Impl::report_losses() {
   if (unreported_.empty() || reporting_) return;
-  reporting_ = true;  // settling hears of more
+  reporting_ = true;  // settling receives more
   double failed_at_s = agenda_.now_s();
   for (JobState& state : jobs_) {
     if (!state.work->is_trained() || !state.training || !any_dead(state.training->devices)) continue;
     absl::StatusOr<Interruption> found = state.work->settle(agenda_.dead_devices());
-    for (; absl::IsUnavailable(found.status()); found = state.work->settle(agenda_.dead_devices())) hear(kPoll_s);
+    for (; absl::IsUnavailable(found.status()); found = state.work->settle(agenda_.dead_devices()))
+      receive_events(kPoll_s);
     trouble_.Update(found.ok() ? lose(*found) : found.status());
     if (!found.ok()) continue;
     const control::Train& train = *state.training;
@@ -143,21 +144,21 @@ void ExecRuntime::Impl::report_losses() {
   }
 }
 
-// A worker could not be reached: ok when one is lost, which the control loop is told then.
-absl::Status ExecRuntime::Impl::explained(const absl::Status& status) {
+// Of a worker that could not be reached. Returns OK if a worker is lost; the control loop receives DevicesLost instead.
+absl::Status ExecRuntime::Impl::unless_lost(const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
   const Clock::time_point failed_at = Clock::now();
   const int64_t before = losses_;
-  while (losses_ == before && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  while (losses_ == before && seconds_since(failed_at) < kLossTimeout_s) receive_events(kPoll_s);
   return losses_ == before ? status : absl::OkStatus();
 }
 
-void ExecRuntime::Impl::hear(double timeout_s) {
-  for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
-       heard = controller_.next_event(0)) {
-    const auto* lost = std::get_if<WorkerLost>(&*heard);
-    if (lost == nullptr || !crew_.is_ours(*lost)) continue;
-    if (crew_.living().contains(HostId(lost->host))) worker_lost(HostId(lost->host), crew_.why_lost(*lost));
+void ExecRuntime::Impl::receive_events(double timeout_s) {
+  for (std::optional<executor::Event> event = controller_.next_event(timeout_s); event;
+       event = controller_.next_event(0)) {
+    const auto* lost = std::get_if<WorkerLost>(&*event);
+    if (lost == nullptr || !pool_.is_ours(*lost)) continue;
+    if (pool_.living().contains(HostId(lost->host))) worker_lost(HostId(lost->host), pool_.why_lost(*lost));
   }
   report_losses();
   if (options_.requests == nullptr || catching_up()) return;
@@ -166,31 +167,31 @@ void ExecRuntime::Impl::hear(double timeout_s) {
 
 absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::await_next() {
   if (options_.time_scale <= 0) {
-    hear(0);
+    receive_events(0);
     while (ready_.empty()) {
       SCALAI_RETURN_IF_ERROR(collect_copies());
       SCALAI_RETURN_IF_ERROR(serve_live());
       if (!ready_.empty()) break;
       if (any_due() && !any_under_way()) {
-        hear(kPoll_s);
+        receive_events(kPoll_s);
         continue;
       }
       const double until_s =
           options_.requests != nullptr || any_due() ? end_of_part() : std::numeric_limits<double>::infinity();
       auto happening = agenda_.next(until_s);
       if (happening || until_s == std::numeric_limits<double>::infinity()) return happening;
-      SCALAI_RETURN_IF_ERROR(keep_up());  // which hears
+      SCALAI_RETURN_IF_ERROR(keep_up());  // which receives events
       if (options_.on_time) options_.on_time(agenda_.now_s());
     }
     return std::nullopt;
   }
   while (ready_.empty() && (!agenda_.idle() || any_due())) {
-    hear(0);  // and serve: a run that is behind its clock never waits below
+    receive_events(0);  // and serve: a run that is behind its clock never waits below
     SCALAI_RETURN_IF_ERROR(serve_live());
     if (!ready_.empty()) break;
     const double elapsed_s = seconds_since(started_) / options_.time_scale;
     if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
-    hear(kPoll_s);
+    receive_events(kPoll_s);
     SCALAI_RETURN_IF_ERROR(collect_copies());
   }
   return std::nullopt;

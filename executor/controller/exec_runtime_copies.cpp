@@ -32,15 +32,15 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
   absl::Status done = absl::OkStatus();
   size_t living = 0;
   do {
-    living = crew_.living().size();
+    living = pool_.living().size();
     done = job(background.job).work->advance(background.step);
     if (done.ok()) {
       done = job(background.job).work->background(background);
       if (!done.ok() && !absl::IsUnavailable(done) && !absl::IsCancelled(done)) return give_up(background, done);
     }
-    SCALAI_RETURN_IF_ERROR(explained(done));
-    hear(0);
-  } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
+    SCALAI_RETURN_IF_ERROR(unless_lost(done));
+    receive_events(0);
+  } while (!done.ok() && pool_.living().size() < living && !any_dead(background.collection->device_of_rank));
   if (!done.ok()) return absl::OkStatus();
   JobState& state = job(background.job);
   if (state.work->is_trained() && background.what == "checkpoint") state.copies.push_back({background});
@@ -59,7 +59,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::CopyEnd& end) {
   found->due = true;
   SCALAI_RETURN_IF_ERROR(collect_copies());
   while (!options_.late_checkpoints && any_due()) {
-    hear(kPoll_s);
+    receive_events(kPoll_s);
     SCALAI_RETURN_IF_ERROR(collect_copies());
   }
   return absl::OkStatus();
@@ -76,7 +76,7 @@ absl::Status ExecRuntime::Impl::collect_copies() {
       }
       const control::Background command = std::move(state.copies[i].command);
       state.copies.erase(state.copies.begin() + static_cast<int64_t>(i));
-      SCALAI_RETURN_IF_ERROR(explained(done.status()));
+      SCALAI_RETURN_IF_ERROR(unless_lost(done.status()));
       if (done.ok()) {
         report(control::BackgroundDone{command.job, command.tag});
       } else if (!any_dead(command.collection->device_of_rank)) {  // whose loss makes it void
@@ -101,7 +101,7 @@ bool ExecRuntime::Impl::any_under_way() const {
 // What was begun is completed, even if its modelled end is not over.
 absl::Status ExecRuntime::Impl::perform(const control::Stop&) {
   for (int i = 0; i < std::ssize(jobs_); ++i) {
-    SCALAI_RETURN_IF_ERROR(explained(job(i).work->wait_for_files()));
+    SCALAI_RETURN_IF_ERROR(unless_lost(job(i).work->wait_for_files()));
     if (is_cut_short(i)) SCALAI_RETURN_IF_ERROR(keep_cut_short(i));
   }
   return absl::OkStatus();
@@ -122,7 +122,7 @@ absl::Status ExecRuntime::Impl::wait_for_copies(const Agenda::TrainEnd& end) {
   }
   SCALAI_RETURN_IF_ERROR(collect_copies());
   while (!state.copies.empty() && agenda_.counts(end)) {
-    hear(kPoll_s);
+    receive_events(kPoll_s);
     SCALAI_RETURN_IF_ERROR(collect_copies());
   }
   return absl::OkStatus();
@@ -152,7 +152,7 @@ absl::Status ExecRuntime::Impl::keep_last(int job_index) {
       return absl::OkStatus();
     }
     if (absl::IsUnavailable(kept.status()) || absl::IsCancelled(kept.status())) {
-      SCALAI_RETURN_IF_ERROR(explained(kept.status()));
+      SCALAI_RETURN_IF_ERROR(unless_lost(kept.status()));
       continue;
     }
     say("scalai exec: warning: job {}: the checkpoint of its last step, {}, failed and is tried again; until it is "
@@ -197,7 +197,7 @@ absl::Status ExecRuntime::Impl::keep_cut_short(int job_index) {
 void ExecRuntime::Impl::pause_after_failure(JobState& state) {
   state.copy_pause_s = state.copy_pause_s == 0 ? kFirstPause_s : std::min(kLongestPause_s, 2 * state.copy_pause_s);
   const Clock::time_point failed_at = Clock::now();
-  while (seconds_since(failed_at) < state.copy_pause_s) hear(kPoll_s);
+  while (seconds_since(failed_at) < state.copy_pause_s) receive_events(kPoll_s);
 }
 
 // A copy that cannot be made costs nobody any state. An attempt at the same step again, which a run that is to end

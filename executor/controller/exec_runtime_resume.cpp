@@ -158,10 +158,10 @@ absl::Status ExecRuntime::Impl::go_live() {
       report(control::CopyLost{static_cast<int>(i), copy});
     }
     jobs_[i].work->resume();
-    tell_layout(static_cast<int>(i));  // whoever should have heard of it may not have
+    tell_layout(static_cast<int>(i));  // the earlier controller may not have told it
     SCALAI_RETURN_IF_ERROR(catch_up(static_cast<int>(i)));
   }
-  SCALAI_RETURN_IF_ERROR(crew_.rejoin(unjudged_, options_.rejoin_s));
+  SCALAI_RETURN_IF_ERROR(pool_.rejoin(unjudged_, options_.rejoin_s));
   for (const JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(state.work->forget_live());
   return absl::OkStatus();
 }
@@ -175,18 +175,18 @@ absl::Status ExecRuntime::Impl::find_trainers() {
     const std::vector<DeviceId> devices = state.work->devices();
     for (const DeviceId device : devices) {
       const HostId host = scenario_.cluster.host_of(device);
-      if (!crew_.living().contains(host) || !state.work->live_in(crew_.hello_of(host))) gone.insert(device);
+      if (!pool_.living().contains(host) || !state.work->live_in(pool_.hello_of(host))) gone.insert(device);
     }
     if (std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return gone.contains(device); })) continue;
     const absl::StatusOr<Interruption> found = state.work->settle(gone);
-    SCALAI_RETURN_IF_ERROR(explained(found.status()));
+    SCALAI_RETURN_IF_ERROR(unless_lost(found.status()));
     if (found.ok()) SCALAI_RETURN_IF_ERROR(lose(*found));
   }
   return absl::OkStatus();
 }
 
-// The rounds that an execution has behind it, by the journal, and the control loop may not have heard of yet: before it
-// hears of anything else.
+// The rounds that an execution has behind it, by the journal, and the control loop may not know yet: before it
+// receives anything else.
 absl::Status ExecRuntime::Impl::catch_up(int job_index) {
   JobState& state = job(job_index);
   if (!state.execution || options_.log == nullptr) return absl::OkStatus();
@@ -204,14 +204,14 @@ absl::Status ExecRuntime::Impl::catch_up(int job_index) {
 // Workers that did not come back, or came back as new ones, are lost. Before anything has happened, nothing can be.
 absl::Status ExecRuntime::Impl::judge_workers() {
   for (const HostId host : std::exchange(unjudged_, {})) {
-    const bool joined = crew_.living().contains(host);
+    const bool joined = pool_.living().contains(host);
     if (past_is_over() && options_.past.empty()) {
-      if (!joined) SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
+      if (!joined) SCALAI_RETURN_IF_ERROR(unless_lost(pool_.revive(host)));
       continue;
     }
     const std::vector<DeviceId> own = scenario_.cluster.devices_of(host);
     if (std::all_of(own.begin(), own.end(), [&](DeviceId device) { return agenda_.dead(device); })) continue;
-    const Hello hello = crew_.hello_of(host);
+    const Hello hello = pool_.hello_of(host);
     const bool whole = !hello.places.empty() && std::all_of(jobs_.begin(), jobs_.end(), [&](const JobState& state) {
       const std::vector<DeviceId> devices = state.work->devices();
       return state.work->held_in(hello) || std::none_of(devices.begin(), devices.end(), [&](DeviceId device) {
@@ -219,9 +219,9 @@ absl::Status ExecRuntime::Impl::judge_workers() {
              });
     });
     if (joined && whole) continue;
-    crew_.found(host);  // so that it can be lost
+    pool_.found(host);  // so that it can be lost
     worker_lost(host, joined ? "it has not the state it had" : "it did not join again");
-    if (joined) SCALAI_RETURN_IF_ERROR(crew_.kill(host));
+    if (joined) SCALAI_RETURN_IF_ERROR(pool_.kill(host));
     report_losses();
   }
   return absl::OkStatus();

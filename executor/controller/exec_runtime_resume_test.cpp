@@ -85,9 +85,9 @@ class Resume : public ::testing::Test {
 
   virtual std::map<int, TrainerProgram> programs(const Folder&) const { return {}; }
 
-  absl::StatusOr<control::RunReport> run(Fleet& fleet, Crew& crew, ExecOptions options) {
+  absl::StatusOr<control::RunReport> run(Fleet& fleet, WorkerPool& pool, ExecOptions options) {
     control::Recorder recorder;
-    ExecRuntime runtime(scenario_, fleet.controller(), crew, recorder, std::move(options));
+    ExecRuntime runtime(scenario_, fleet.controller(), pool, recorder, std::move(options));
     return control::run(scenario_, scenario::find_strategy("reshard", scenario_.costs).value(), runtime,
                         {.reads_samples = true});
   }
@@ -100,9 +100,9 @@ class Resume : public ::testing::Test {
     MortalLog mortal(journal, nth, after);
     Lives result;
     {
-      Crew crew(scenario_.cluster, fleet.controller(), fleet.crew_options());
-      EXPECT_TRUE(crew.start().ok());
-      result.report = run(fleet, crew, {.folder = folder.path(), .log = &mortal, .programs = programs(folder)});
+      WorkerPool pool(scenario_.cluster, fleet.controller(), fleet.pool_options());
+      EXPECT_TRUE(pool.start().ok());
+      result.report = run(fleet, pool, {.folder = folder.path(), .log = &mortal, .programs = programs(folder)});
     }
     result.died = mortal.died();
     if (!result.died) return result;
@@ -111,9 +111,9 @@ class Resume : public ::testing::Test {
     if (dead_host >= 0) {
       EXPECT_TRUE(fleet.kill(HostId(dead_host)).ok());
     }
-    Crew crew(scenario_.cluster, fleet.controller(), fleet.crew_options());
+    WorkerPool pool(scenario_.cluster, fleet.controller(), fleet.pool_options());
     const std::unique_ptr<RunLog> log = log_to(journal);
-    result.report = run(fleet, crew,
+    result.report = run(fleet, pool,
                         {.folder = folder.path(),
                          .log = log.get(),
                          .programs = programs(folder),

@@ -45,17 +45,17 @@ StateVersion version_of(control::SnapshotId snapshot) {
   return snapshot == control::kInitialState ? StateVersion::initial() : StateVersion::snapshot(snapshot);
 }
 
-absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices) {
+absl::Status fail_devices(WorkerPool& pool, HostId host, const std::vector<DeviceId>& devices) {
   CommandBody body;
   for (const DeviceId device : devices) body.mutable_fail()->add_places(Location::device(device).str());
-  SCALAI_RETURN_IF_ERROR(crew.call("fail", {host}, body).status());
-  return crew.refresh(host);
+  SCALAI_RETURN_IF_ERROR(pool.call("fail", {host}, body).status());
+  return pool.refresh(host);
 }
 
-JobWork::JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options)
-    : job_(job), scenario_(scenario), crew_(crew), options_(options) {
+JobWork::JobWork(int job, const scenario::Scenario& scenario, WorkerPool& pool, const ExecOptions& options)
+    : job_(job), scenario_(scenario), pool_(pool), options_(options) {
   const auto program = options.programs.find(job);
-  if (program != options.programs.end()) trainers_ = std::make_unique<TrainerWork>(job, crew, program->second);
+  if (program != options.programs.end()) trainers_ = std::make_unique<TrainerWork>(job, pool, program->second);
 }
 
 template <class Body>
@@ -82,9 +82,9 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step, const In
   create.set_collection(text_of(collection));
   create.set_state(state_path());
   set_program(create);
-  SCALAI_RETURN_IF_ERROR(stand_by(crew_.living()));
-  const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
-  SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
+  SCALAI_RETURN_IF_ERROR(stand_by(pool_.living()));
+  const std::set<HostId> hosts = pool_.living_hosts_of(collection.device_of_rank);
+  SCALAI_RETURN_IF_ERROR(pool_.call("create", hosts, body).status());
   if (is_trained()) {
     trainers_->forget();
     SCALAI_RETURN_IF_ERROR(
@@ -126,7 +126,7 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   for (const DeviceId device : state_->device_of_rank) {
     if (!gone.contains(device)) holders.push_back(device);
   }
-  SCALAI_RETURN_IF_ERROR(crew_.call("advance", crew_.living_hosts_of(holders), body).status());
+  SCALAI_RETURN_IF_ERROR(pool_.call("advance", pool_.living_hosts_of(holders), body).status());
   step_ = step;
   step_known_ = true;
   return absl::OkStatus();
@@ -140,7 +140,7 @@ absl::Status JobWork::stand_by(const std::set<HostId>& hosts) {
   standby.set_name(spec().name);
   standby.set_state(state_path());
   set_program(standby);
-  return crew_.tell("standby", hosts, body);
+  return pool_.tell("standby", hosts, body);
 }
 
 absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {
@@ -154,7 +154,7 @@ absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {
 absl::StatusOr<TensorSums> JobWork::sums_of(const Collection& side, const std::set<DeviceId>& gone) {
   if (!is_trained() || options_.verify == VerifyMode::kNone) return TensorSums();
   int64_t bytes = 0;
-  auto sums = tensor_sums(crew_, job_, side, StateVersion::epoch(side.epoch), gone, bytes);
+  auto sums = tensor_sums(pool_, job_, side, StateVersion::epoch(side.epoch), gone, bytes);
   bytes_verified_ += bytes;
   return sums;
 }
@@ -197,8 +197,8 @@ absl::Status JobWork::stage(const control::Execute& execute) {
   }
   if (!is_staged(execute)) return absl::OkStatus();
   const StateVersion from_version = live ? StateVersion::epoch(execute.from->epoch) : version_of(execute.snapshot);
-  Crew::Calls calls;
-  for (const HostId host : crew_.living()) {
+  WorkerPool::Calls calls;
+  for (const HostId host : pool_.living()) {
     CommandBody body;
     CommandBody::Copy& copy = *body.mutable_copy();
     copy.set_job(job_);
@@ -219,7 +219,7 @@ absl::Status JobWork::stage(const control::Execute& execute) {
     }
     if (copy.from_size() > 0) calls.emplace_back(host, std::move(body));
   }
-  return crew_.call("stage", calls).status();
+  return pool_.call("stage", calls).status();
 }
 
 absl::Status JobWork::prepare(const control::Execute& execute) {
@@ -245,14 +245,14 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
   next_step_ = execute.step;
   std::vector<DeviceId> devices = execute.plan->dst_devices;
   devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
-  return crew_.call("prepare", crew_.living_hosts_of(devices), body).status();
+  return pool_.call("prepare", pool_.living_hosts_of(devices), body).status();
 }
 
 absl::Status JobWork::round(const control::Execute& execute, int round, double start_s,
                             std::vector<control::TransferRecord>& transfers) {
   const int32_t last_hop = std::max(0, plan::last_hop(*execute.plan, round));  // a round without instances frees, too
   std::vector<DeviceId> devices = execute.plan->dst_devices;
-  if (crew_.holders_send())
+  if (pool_.holders_send())
     devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
   const auto began = std::chrono::steady_clock::now();
   for (int32_t hop = 0; hop <= last_hop; ++hop) {
@@ -263,7 +263,7 @@ absl::Status JobWork::round(const control::Execute& execute, int round, double s
     body.mutable_round()->set_hop(hop);
     const double hop_s = start_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                            crew_.call("round", crew_.living_hosts_of(devices), body));
+                            pool_.call("round", pool_.living_hosts_of(devices), body));
     for (const ReplyBody& reply : replies) {
       for (const proto::TransferRecord& record : reply.transfers()) {
         transfers.push_back({.job = job_,
@@ -292,7 +292,7 @@ absl::Status JobWork::verify(const control::Execute& execute) {
   verify.set_step(execute.step);
   verify.set_mode(options_.verify == VerifyMode::kFull ? proto::VERIFY_FULL : proto::VERIFY_SAMPLE);
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                          crew_.call("verify", crew_.living_hosts_of(execute.plan->dst_devices), body));
+                          pool_.call("verify", pool_.living_hosts_of(execute.plan->dst_devices), body));
   int64_t wrong = 0;
   std::string first;
   for (const ReplyBody& reply : replies) {
@@ -327,14 +327,14 @@ absl::Status JobWork::commit(int64_t epoch) {
   CommandBody body;
   body.mutable_commit()->set_job(job_);
   body.mutable_commit()->set_version(StateVersion::epoch(epoch).wire());
-  return crew_.tell("commit", crew_.living(), body);
+  return pool_.tell("commit", pool_.living(), body);
 }
 
 absl::Status JobWork::forget(StateVersion version) {
   CommandBody body;
   body.mutable_forget()->set_job(job_);
   body.mutable_forget()->set_version(version.wire());
-  return crew_.tell("forget", crew_.living(), body);
+  return pool_.tell("forget", pool_.living(), body);
 }
 
 bool JobWork::begins_afresh(const control::Execute& execute) const {

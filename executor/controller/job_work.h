@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/controller/crew.h"
 #include "executor/controller/live_steps.h"
 #include "executor/controller/trainer_work.h"
+#include "executor/controller/worker_pool.h"
 #include "ptc/change/stages.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/control/runtime.h"
@@ -41,9 +41,9 @@ struct StageOutcome {
 class JobWork {
  public:
   // `job` is the job's index in the scenario. The references outlive this object.
-  JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options);
+  JobWork(int job, const scenario::Scenario& scenario, WorkerPool& pool, const ExecOptions& options);
 
-  // Errors of all functions with a Status are those of Crew::call, unless stated otherwise.
+  // Errors of all functions with a Status are those of WorkerPool::call, unless stated otherwise.
 
   // Makes the state of `step` on the collection's devices, unless the job has this epoch already, and its copies
   // (control::Train::initial_copies). Trainers that an earlier controller has sent on from there keep theirs.
@@ -58,7 +58,7 @@ class JobWork {
   bool is_trained() const { return trainers_ != nullptr; }
   std::optional<Interruption> take_interruption() { return std::exchange(interruption_, std::nullopt); }
   TrainerWork::Trained take_trained() { return is_trained() ? trainers_->take_trained() : TrainerWork::Trained(); }
-  // With ExecOptions::standby: these hosts keep a trainer ready on each device. Errors: those of Crew::tell.
+  // With ExecOptions::standby: these hosts keep a trainer ready on each device. Errors: those of WorkerPool::tell.
   absl::Status stand_by(const std::set<HostId>& hosts);
   // After a loss of workers, or resume(): where the trainers stand. The live state is of that step now.
   absl::StatusOr<Interruption> settle(const std::set<DeviceId>& gone);
@@ -71,30 +71,31 @@ class JobWork {
   // outcome's status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
   // Makes the prepared epoch the committed one: workers drop all other epochs. CHECK: it is the epoch of the last
-  // execution. Errors: those of Crew::tell.
+  // execution. Errors: those of WorkerPool::tell.
   absl::Status commit(int64_t epoch);
-  // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
+  // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of WorkerPool::tell.
   absl::Status forget(StateVersion version);
   // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is
   // about to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is
   // left after an error. Not during run_stage().
   absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
-  // Drops all of these that workers have: an earlier controller's. Errors: those of Crew::tell.
+  // Drops all of these that workers have: an earlier controller's. Errors: those of WorkerPool::tell.
   absl::Status forget_live();
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
-  // files: workers copy the state, and write them meanwhile. Errors: those of Crew::call and checkpoint::Writer.
+  // files: workers copy the state, and write them meanwhile. Errors: those of WorkerPool::call and checkpoint::Writer.
   absl::Status background(const control::Background& background);
   // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
   // begun it, or it was forgotten.
   absl::StatusOr<bool> background_done(control::SnapshotId snapshot);
   // Writes the live state as the checkpoint of its step, and returns its folder when that is complete. No snapshot:
-  // the control loop does not know it. Not during run_stage(). Errors: those of Crew::call and checkpoint::Writer.
+  // the control loop does not know it. Not during run_stage(). Errors: those of WorkerPool::call and
+  // checkpoint::Writer.
   absl::StatusOr<std::string> keep_live();
   // Whether the last checkpoint on disk is of this step.
   bool has_checkpoint_of(int64_t step) const;
   // Until the files of all that were begun are there, or have failed. Unavailable: workers are lost.
   absl::Status wait_for_files();
-  // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
+  // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of WorkerPool::tell.
   absl::Status forget_snapshot(control::SnapshotId snapshot);
   // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it. They are
   // written no further.
@@ -159,7 +160,7 @@ class JobWork {
 
   const int job_;
   const scenario::Scenario& scenario_;
-  Crew& crew_;
+  WorkerPool& pool_;
   const ExecOptions& options_;
   std::shared_ptr<const collection::Collection> state_;  // the committed epoch; null: none, or it is made again
   std::shared_ptr<const collection::Collection> from_;   // the source of the noted execution
@@ -189,7 +190,7 @@ class JobWork {
 };
 
 // Empties the stores of these devices, all of one host, and tells all workers about the new stores. Errors: those of
-// Crew::call and Crew::refresh.
-absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices);
+// WorkerPool::call and WorkerPool::refresh.
+absl::Status fail_devices(WorkerPool& pool, HostId host, const std::vector<DeviceId>& devices);
 
 }  // namespace scalai::executor

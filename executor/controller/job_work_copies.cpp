@@ -76,11 +76,11 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
       break;
     }
   }
-  std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
+  std::set<HostId> hosts = pool_.living_hosts_of(collection.device_of_rank);
   for (const auto& [host, from] : wanted) {
-    if (crew_.living().contains(host)) hosts.insert(host);
+    if (pool_.living().contains(host)) hosts.insert(host);
   }
-  Crew::Calls calls;
+  WorkerPool::Calls calls;
   for (const HostId host : hosts) {
     CommandBody body;
     CommandBody::Copy& copy = *body.mutable_copy();
@@ -97,7 +97,7 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
     }
     calls.emplace_back(host, std::move(body));
   }
-  return crew_.call("copy", calls).status();
+  return pool_.call("copy", calls).status();
 }
 
 absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, const LiveSteps::Kind& kind) {
@@ -106,7 +106,7 @@ absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, const 
       .job = job_, .name = spec().name, .step = step_, .model = model_text(spec().model), .collection = state_.get()};
   for (const cluster::Host& host : scenario_.cluster.hosts) shown.gpus_of_host.push_back(host.gpus);
   absl::StatusOr<proto::LiveState> live =
-      show_state(crew_, crew_.living_hosts_of(state_->device_of_rank), shown, version, kind);
+      show_state(pool_, pool_.living_hosts_of(state_->device_of_rank), shown, version, kind);
   if (!live.ok()) SCALAI_RETURN_IF_ERROR(forget(version));
   return live;
 }
@@ -115,7 +115,7 @@ absl::Status JobWork::forget_live() {
   CommandBody body;
   body.mutable_forget()->set_job(job_);
   body.mutable_forget()->set_live_copies(true);
-  return crew_.tell("forget", crew_.living(), body);
+  return pool_.tell("forget", pool_.living(), body);
 }
 
 std::string JobWork::checkpoints() const { return options_.folder + "/checkpoints/" + spec().name; }
@@ -140,7 +140,7 @@ absl::StatusOr<JobWork::Files> JobWork::begin_files(const Collection& side, int6
     write.add_ranks(rank);
   }
   std::set<HostId> hosts;
-  Crew::Calls calls;
+  WorkerPool::Calls calls;
   for (auto& [host, body] : bodies) {
     CommandBody::Write& write = *body.mutable_write();
     write.set_job(job_);
@@ -155,7 +155,7 @@ absl::StatusOr<JobWork::Files> JobWork::begin_files(const Collection& side, int6
   }
   const std::string model = model_text(spec().model);
   if (!model.empty()) SCALAI_RETURN_IF_ERROR(writer.add_file(std::string(checkpoint::kModelFileName), model));
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, pool_.call("write", calls));
   if (!in_background) {
     SCALAI_RETURN_IF_ERROR(writer.finish(parts_of(replies)));
     hosts.clear();
@@ -180,7 +180,7 @@ absl::StatusOr<bool> JobWork::complete(Files& files) {
   body.mutable_written()->set_job(job_);
   body.mutable_written()->set_folder(files.writer.temporary());
   body.mutable_written()->set_tag(files.tag);
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("written", files.hosts, body));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, pool_.call("written", files.hosts, body));
   if (std::any_of(replies.begin(), replies.end(), [](const ReplyBody& reply) { return reply.busy(); })) return false;
   SCALAI_RETURN_IF_ERROR(files.writer.finish(parts_of(replies)));
   return true;

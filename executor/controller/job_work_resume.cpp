@@ -75,8 +75,8 @@ std::vector<control::SnapshotId> JobWork::cut_off() const {
 // initial state was complete.
 absl::StatusOr<bool> JobWork::found_further(const Collection& collection, int64_t step) {
   if (!is_trained() || found_) return false;
-  const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
-  if (!std::all_of(hosts.begin(), hosts.end(), [&](HostId host) { return holds(crew_.hello_of(host), &collection); }))
+  const std::set<HostId> hosts = pool_.living_hosts_of(collection.device_of_rank);
+  if (!std::all_of(hosts.begin(), hosts.end(), [&](HostId host) { return holds(pool_.hello_of(host), &collection); }))
     return false;
   SCALAI_ASSIGN_OR_RETURN(const Interruption found, trainers_->settle(collection, step, {}));
   return found.step > step;

@@ -6,7 +6,7 @@
 
 namespace scalai::executor {
 
-void LiveHolders::hear(uint64_t reader, Reader where, const std::set<int64_t>& versions) {
+void LiveHolders::note_reader(uint64_t reader, Reader where, const std::set<int64_t>& versions) {
   readers_[reader] = std::move(where);
   for (auto& [number, version] : versions_) {
     if (!versions.contains(number)) remove(version, reader);

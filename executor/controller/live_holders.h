@@ -33,7 +33,7 @@ class LiveHolders {
   static constexpr double kMostAgain = 0.5;               // of the bytes, that workers give once more
 
   // A word of a reader, which keeps these versions: of others it holds nothing more.
-  void hear(uint64_t reader, Reader where, const std::set<int64_t>& versions);
+  void note_reader(uint64_t reader, Reader where, const std::set<int64_t>& versions);
   // It is gone.
   void remove(uint64_t reader);
   void forget(int64_t version);
@@ -44,7 +44,7 @@ class LiveHolders {
     uint64_t reader = 0;
     std::string address;
   };
-  // Where a reader that was heard finds a block, in the order of asking; empty: at the workers. It holds the block from
+  // Where a reader that was noted finds a block, in the order of asking; empty: at the workers. It holds the block from
   // then on, and `dropped` no more. `unreached`: readers that are not named.
   struct Block {
     int64_t version = 0, number = 0, bytes = 0;

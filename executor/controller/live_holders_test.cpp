@@ -16,8 +16,8 @@ using ::testing::IsEmpty;
 
 class LiveHoldersTest : public ::testing::Test {
  protected:
-  void hear(uint64_t reader, const std::string& machine = "m", std::set<int64_t> versions = {1, 2}) {
-    holders_.hear(reader, {.machine = machine, .address = "at " + std::to_string(reader)}, versions);
+  void note_reader(uint64_t reader, const std::string& machine = "m", std::set<int64_t> versions = {1, 2}) {
+    holders_.note_reader(reader, {.machine = machine, .address = "at " + std::to_string(reader)}, versions);
   }
   std::vector<uint64_t> touch(uint64_t reader, int64_t block, int64_t version = 1, std::vector<int64_t> dropped = {},
                               std::vector<uint64_t> unreached = {}, int64_t bytes = 1) {
@@ -32,7 +32,7 @@ class LiveHoldersTest : public ::testing::Test {
 };
 
 TEST_F(LiveHoldersTest, WhoTouchesABlockIsASourceOfTheNext) {
-  for (uint64_t reader = 1; reader <= 4; ++reader) hear(reader);
+  for (uint64_t reader = 1; reader <= 4; ++reader) note_reader(reader);
   EXPECT_THAT(touch(1, 7), IsEmpty());
   EXPECT_THAT(touch(2, 7), ElementsAre(1));
   EXPECT_THAT(touch(3, 7), ElementsAre(2, 1)) << "the one that has given nothing yet comes first";
@@ -43,10 +43,10 @@ TEST_F(LiveHoldersTest, WhoTouchesABlockIsASourceOfTheNext) {
 }
 
 TEST_F(LiveHoldersTest, TheNearestComesFirst) {
-  hear(1, "far");
-  hear(2, "near");
-  hear(3, "near");
-  hear(4, "far");
+  note_reader(1, "far");
+  note_reader(2, "near");
+  note_reader(3, "near");
+  note_reader(4, "far");
   touch(1, 7);
   EXPECT_THAT(touch(2, 7), ElementsAre(1));
   EXPECT_THAT(touch(3, 7), ElementsAre(2, 1));
@@ -54,7 +54,7 @@ TEST_F(LiveHoldersTest, TheNearestComesFirst) {
 }
 
 TEST_F(LiveHoldersTest, WhatIsGoneIsNotNamed) {
-  for (uint64_t reader = 1; reader <= 5; ++reader) hear(reader);
+  for (uint64_t reader = 1; reader <= 5; ++reader) note_reader(reader);
   touch(1, 7);
   touch(1, 8, 1, {7});  // which it has dropped
   EXPECT_THAT(touch(2, 7), IsEmpty());
@@ -62,7 +62,7 @@ TEST_F(LiveHoldersTest, WhatIsGoneIsNotNamed) {
   EXPECT_THAT(touch(3, 8, 1, {}, {1}), ElementsAre(2)) << "it does not reach 1";
   holders_.remove(2);
   EXPECT_THAT(touch(4, 8), ElementsAre(3, 1));
-  hear(3, "m", {2});  // it has let go of the step
+  note_reader(3, "m", {2});  // it has let go of the step
   EXPECT_THAT(touch(5, 8), ElementsAre(4, 1));
   EXPECT_THAT(touch(2, 8), IsEmpty()) << "a reader that nobody has heard";
   holders_.forget(1);
@@ -70,8 +70,8 @@ TEST_F(LiveHoldersTest, WhatIsGoneIsNotNamed) {
 }
 
 TEST_F(LiveHoldersTest, AReaderThatAnswersNobodyIsNoSource) {
-  holders_.hear(1, {.machine = "m", .address = ""}, {1});
-  hear(2);
+  holders_.note_reader(1, {.machine = "m", .address = ""}, {1});
+  note_reader(2);
   EXPECT_THAT(touch(1, 7), IsEmpty());
   EXPECT_THAT(touch(2, 7), IsEmpty());
   EXPECT_THAT(touch(1, 7), ElementsAre(2)) << "but it reads from others";
@@ -85,7 +85,7 @@ TEST_F(LiveHoldersTest, TheLoadIsEven) {
     SCOPED_TRACE(seed);
     Random random(seed);
     holders_ = {};
-    for (uint64_t reader = 1; reader <= kReaders; ++reader) hear(reader);
+    for (uint64_t reader = 1; reader <= kReaders; ++reader) note_reader(reader);
     std::vector<int64_t> bytes_of;
     for (int64_t block = 0; block < kBlocks; ++block)
       bytes_of.push_back(random.between(0, 2) == 0 ? 1000 : random.between(1, 99));
@@ -126,7 +126,8 @@ TEST_F(LiveHoldersTest, TheHottestOfEightSendersIsNearTheMean) {
       SCOPED_TRACE(std::to_string(readers) + " " + how);
       holders_ = {};
       Load load;
-      for (int64_t reader = 1; reader <= readers; ++reader) hear(static_cast<uint64_t>(reader), std::to_string(reader));
+      for (int64_t reader = 1; reader <= readers; ++reader)
+        note_reader(static_cast<uint64_t>(reader), std::to_string(reader));
       holders_.expect(1, Load::kHosts, readers);
       const int64_t window = *how == 'o' ? Load::kBlocks : *how == 'i' ? 1 : 16;
       for (int64_t begin = 0; begin < Load::kBlocks; begin += window) {
@@ -146,7 +147,7 @@ TEST_F(LiveHoldersTest, TheHottestOfEightSendersIsNearTheMean) {
 // On one machine nothing crosses a network, which workers would have to.
 TEST_F(LiveHoldersTest, WorkersGiveOnceToReadersOfOneMachine) {
   constexpr int64_t kReaders = 8, kBlocks = 100;
-  for (uint64_t reader = 1; reader <= kReaders; ++reader) hear(reader);
+  for (uint64_t reader = 1; reader <= kReaders; ++reader) note_reader(reader);
   holders_.expect(1, 2, kReaders);
   int64_t from_workers = 0;
   for (uint64_t reader = 1; reader <= kReaders; ++reader) {
@@ -159,7 +160,7 @@ TEST_F(LiveHoldersTest, SoManyHoldersOfABlockAreKnown) {
   constexpr uint64_t kReaders = 3 * LiveHolders::kMostHolders;
   std::map<uint64_t, int> gave;
   for (uint64_t reader = 1; reader <= kReaders; ++reader) {
-    hear(reader);
+    note_reader(reader);
     const std::vector<uint64_t> sources = touch(reader, 7);
     if (!sources.empty()) ++gave[sources.front()];
   }

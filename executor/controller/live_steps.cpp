@@ -38,7 +38,7 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   if (request.touch) return sources(request.reader, *request.touch);
   proto::LiveState reply;
   Reader& reader = readers_[request.reader];
-  reader.heard = Clock::now();
+  reader.last_asked = Clock::now();
   reader.keeps.clear();
   for (const int64_t version : request.keeps) {
     if (shown_.contains(version)) {
@@ -47,7 +47,8 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
       reply.add_gone(version);
     }
   }
-  holders_.hear(request.reader, {.machine = request.host_name, .address = request.transport_address}, reader.keeps);
+  holders_.note_reader(request.reader, {.machine = request.host_name, .address = request.transport_address},
+                       reader.keeps);
   if (over_) return absl::UnavailableError("the run is over");
   if (!request.wants) return reply.SerializeAsString();
   if (request.version != 0) {
@@ -200,7 +201,7 @@ std::vector<StateVersion> LiveSteps::take_unkept(int job) {
   const std::lock_guard lock(mutex_);
   const auto oldest = Clock::now() - std::chrono::duration<double>(limits_.forget_after_s);
   std::erase_if(readers_, [&](const auto& entry) {
-    if (entry.second.heard >= oldest) return false;
+    if (entry.second.last_asked >= oldest) return false;
     holders_.remove(entry.first);
     return true;
   });

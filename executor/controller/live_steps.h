@@ -88,7 +88,7 @@ class LiveSteps {
     std::unique_ptr<proto::LiveState> state;
   };
   struct Reader {
-    Clock::time_point heard;
+    Clock::time_point last_asked;
     std::set<int64_t> keeps;  // versions
   };
   struct Waiting {

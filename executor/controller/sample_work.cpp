@@ -71,11 +71,11 @@ int64_t steps_of_a_command(const control::SamplesRead& done, bool content, int64
 
 }  // namespace
 
-absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scenario, Crew& crew,
+absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scenario, WorkerPool& pool,
                                                   const std::string& index, const control::Read& read) {
   const scenario::JobSpec& job = scenario.jobs[static_cast<size_t>(read.job)];
   SCALAI_CHECK(job.dataset.has_value() && read.collection != nullptr);
-  const std::set<HostId> living = crew.living();
+  const std::set<HostId> living = pool.living();
   if (living.empty()) return absl::UnavailableError("no worker lives that could read samples");
   const std::vector<DeviceId> readers = readers_of(*read.collection);
   const std::string state = data::state_text(job.dataset->state);
@@ -84,7 +84,7 @@ absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scen
   done.accounts.resize(readers.size());
   for (int64_t step = read.from_step, steps = 0; step < read.until_step; step += steps) {
     steps = steps_of_a_command(done, !index.empty(), job.training.global_batch);
-    Crew::Calls calls;
+    WorkerPool::Calls calls;
     for (auto& [host, body] : bodies) {
       CommandBody::Read& part = *body.mutable_read();
       part.set_job(read.job);
@@ -95,7 +95,7 @@ absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scen
       part.set_until_step(std::min(read.until_step, step + steps));
       calls.emplace_back(host, body);
     }
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew.call("read", calls));
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, pool.call("read", calls));
     for (const ReplyBody& reply : replies) SCALAI_RETURN_IF_ERROR(add_accounts(reply, done));
   }
   return done;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "executor/controller/crew.h"
+#include "executor/controller/worker_pool.h"
 #include "ptc/control/events.h"
 
 namespace scalai::executor {
@@ -13,7 +13,7 @@ namespace scalai::executor {
 // lost, because the steps were done while it lived. `index`: index file of the content, as workers find it; "" =
 // samples without content. Blocks. Any thread, concurrently with other calls. Unavailable or Cancelled: no worker
 // lives, or one was lost during the call; retry. Other errors: those of workers.
-absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scenario, Crew& crew,
+absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scenario, WorkerPool& pool,
                                                   const std::string& index, const control::Read& read);
 
 }  // namespace scalai::executor

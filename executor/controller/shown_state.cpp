@@ -12,7 +12,7 @@ namespace scalai::executor {
 
 using proto::CommandBody;
 
-absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& hosts, const ShownState& shown,
+absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<HostId>& hosts, const ShownState& shown,
                                             StateVersion version, const LiveSteps::Kind& kind) {
   const collection::Collection& side = *shown.collection;
   proto::LiveState live;
@@ -32,7 +32,7 @@ absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& 
   copy.set_digest_bytes(kind.digest_bytes);
   copy.set_stats(kind.stats);
   *copy.mutable_tensors() = live.tensors();
-  SCALAI_ASSIGN_OR_RETURN(std::vector<proto::ReplyBody> replies, crew.call("copy", hosts, body));
+  SCALAI_ASSIGN_OR_RETURN(std::vector<proto::ReplyBody> replies, pool.call("copy", hosts, body));
   live.set_job(shown.job);
   live.set_name(shown.name);
   live.set_version(version.wire());
@@ -40,8 +40,8 @@ absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& 
   live.set_collection(collection::collection_text(side, {}));
   live.set_model(shown.model);
   for (const int gpus : shown.gpus_of_host) live.add_gpus_of_host(gpus);
-  for (const HostId host : hosts) *live.add_peers() = crew.peer_of(host);
-  live.set_force_network(crew.forces_network());
+  for (const HostId host : hosts) *live.add_peers() = pool.peer_of(host);
+  live.set_force_network(pool.forces_network());
   live.set_digest_bytes(kind.digest_bytes);
   for (proto::ReplyBody& reply : replies) {
     for (proto::BoxDigests& one : *reply.mutable_digests()) *live.add_digests() = std::move(one);

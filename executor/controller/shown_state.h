@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/controller/crew.h"
 #include "executor/controller/live_steps.h"
+#include "executor/controller/worker_pool.h"
 #include "ptc/collection/collection.h"
 
 namespace scalai::executor {
@@ -22,8 +22,8 @@ struct ShownState {
 };
 
 // Gives what the workers of these hosts hold of the collection's epoch this version, too (Copy in place). Errors: those
-// of Crew::call; then some may have done it.
-absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& hosts, const ShownState& shown,
+// of WorkerPool::call; then some may have done it.
+absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<HostId>& hosts, const ShownState& shown,
                                             StateVersion version, const LiveSteps::Kind& kind);
 
 }  // namespace scalai::executor

@@ -37,13 +37,13 @@ std::string said_of(const proto::TrainerState& state) {
 
 }  // namespace
 
-absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const Collection& side, StateVersion version,
+absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const Collection& side, StateVersion version,
                                        const std::set<DeviceId>& gone, int64_t& bytes) {
   CommandBody body;
   body.mutable_digest()->set_job(job);
   body.mutable_digest()->set_version(version.wire());
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                          crew.call("digest", crew.living_hosts_of(living(side, gone)), body));
+                          pool.call("digest", pool.living_hosts_of(living(side, gone)), body));
   std::map<std::pair<int32_t, tensor::Box>, uint64_t> pieces;
   for (const ReplyBody& reply : replies) {
     bytes += reply.bytes();
@@ -97,8 +97,8 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     begin.set_step(step);
     begin.set_fresh(fresh);
     begin.set_ask(true);
-    const std::set<HostId> hosts = crew_.living_hosts_of(side->device_of_rank);
-    SCALAI_ASSIGN_OR_RETURN(std::vector<ReplyBody> replies, crew_.call("begin", hosts, body));
+    const std::set<HostId> hosts = pool_.living_hosts_of(side->device_of_rank);
+    SCALAI_ASSIGN_OR_RETURN(std::vector<ReplyBody> replies, pool_.call("begin", hosts, body));
     bool gathered = true;
     for (const ReplyBody& reply : replies) {
       if (!reply.address().empty()) begin.set_address(reply.address());
@@ -107,7 +107,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     if (gathered) {  // only now: those that wait for others do not hear that these have ended
       if (begin.address().empty()) return absl::UnavailableError("the host of rank 0 is lost");
       begin.set_ask(false);
-      SCALAI_ASSIGN_OR_RETURN(replies, crew_.call("begin", hosts, body));
+      SCALAI_ASSIGN_OR_RETURN(replies, pool_.call("begin", hosts, body));
     }
     problems.clear();
     Begun begun{.attempts = attempt + 1};
@@ -136,7 +136,7 @@ absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(cons
   body.mutable_advance()->set_version(StateVersion::epoch(side.epoch).wire());
   body.mutable_advance()->set_step(step);
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                          crew_.call("advance", crew_.living_hosts_of(living(side, gone)), body));
+                          pool_.call("advance", pool_.living_hosts_of(living(side, gone)), body));
   std::map<DeviceId, State> states;
   double copy_s = 0;
   for (const ReplyBody& reply : replies) {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/controller/crew.h"
+#include "executor/controller/worker_pool.h"
 #include "executor/state/state_version.h"
 #include "executor/trainers/trainers.h"
 #include "ptc/collection/collection.h"
@@ -34,26 +34,27 @@ struct Interruption {
 // Element sums by tensor; nothing for a tensor that is not all there.
 using TensorSums = std::vector<std::optional<uint64_t>>;
 // Of a version on the devices of the collection, less `gone`. Errors: DataLoss (two holders of a box differ), those of
-// Crew::call. Adds what was read to `bytes`.
-absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const collection::Collection& side, StateVersion version,
-                                       const std::set<DeviceId>& gone, int64_t& bytes);
+// WorkerPool::call. Adds what was read to `bytes`.
+absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const collection::Collection& side,
+                                       StateVersion version, const std::set<DeviceId>& gone, int64_t& bytes);
 
 class TrainerWork {
  public:
-  // `crew` outlives this object.
-  TrainerWork(int job, Crew& crew, TrainerProgram program) : job_(job), crew_(crew), program_(std::move(program)) {}
+  // `worker_pool` outlives this object.
+  TrainerWork(int job, WorkerPool& pool, TrainerProgram program)
+      : job_(job), pool_(pool), program_(std::move(program)) {}
   const TrainerProgram& program() const { return program_; }
 
   using Side = std::shared_ptr<const collection::Collection>;
   // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`:
-  // they give it its first content. Errors: Internal (they fail again and again), those of Crew::call.
+  // they give it its first content. Errors: Internal (they fail again and again), those of WorkerPool::call.
   absl::Status begin(const Side& side, int64_t step, bool fresh);
   // Trains from one step to another; nothing when all are there. Errors: those of begin(), and Internal when
   // trainers end again and again at one step.
   absl::StatusOr<std::optional<Interruption>> train(const Side& side, int64_t from_step, int64_t step,
                                                     const std::set<DeviceId>& gone);
   // After a loss, or the death of a controller: waits until the trainers stand still, and says where; at `step` if none
-  // has begun. Errors: those of Crew::call.
+  // has begun. Errors: those of WorkerPool::call.
   absl::StatusOr<Interruption> settle(const collection::Collection& side, int64_t step, const std::set<DeviceId>& gone);
   // Since the last call: steps, without those of parts that came to no end, what they took, and what the program asked
   // for.
@@ -87,15 +88,15 @@ class TrainerWork {
   static Interruption judge(const std::map<DeviceId, State>& states);
 
   const int job_;
-  Crew& crew_;
+  WorkerPool& pool_;
   const TrainerProgram program_;
   Trained trained_;
   Side side_;  // that the trainers have; null: they have to be told
 };
 
-// Real training goes on in parts, so that requests are heard; at the end of a part all wait for all. The steps of the
-// next part, at most `most`: of about a second, or longer so that copying the state takes a twentieth of it, at most a
-// minute.
+// Real training goes on in parts, so that requests are received; at the end of a part all wait for all. The steps of
+// the next part, at most `most`: of about a second, or longer so that copying the state takes a twentieth of it, at
+// most a minute.
 int64_t steps_of_part(const TrainerWork::Trained& before, int64_t most);
 
 }  // namespace scalai::executor

@@ -97,14 +97,14 @@ class LentLanes {
   LentLanes& operator=(const LentLanes&) = delete;
   // Whatever was put in is done before anybody goes on: also after an error.
   ~LentLanes() {
-    (void)finish();
+    (void)synchronize();
     for (auto& [gpu, lane] : lanes_) world_.gpus[static_cast<size_t>(gpu)]->lanes.give(std::move(lane));
   }
   Lane& operator[](int gpu) { return *lanes_.at(gpu); }
 
-  absl::Status finish() {
+  absl::Status synchronize() {
     absl::Status status;
-    for (auto& [gpu, lane] : lanes_) status = both(status, lane->finish());
+    for (auto& [gpu, lane] : lanes_) status = both(status, lane->synchronize());
     return status;
   }
   // work(lane) for each, on a thread of its own where there are several; the first error in the order of GPUs.
@@ -133,7 +133,7 @@ std::span<const Value> of_gpu(const std::map<int, std::vector<Value>>& sorted, i
 class CudaMark final : public Mark {
  public:
   explicit CudaMark(Event event) : event_(std::move(event)) {}
-  absl::StatusOr<bool> passed() const override { return event_.passed(); }
+  absl::StatusOr<bool> query() const override { return event_.query(); }
   const Event& event() const { return event_; }
 
  private:
@@ -290,7 +290,7 @@ absl::Status CudaBackend::copy(std::span<const BoxCopy> copies) {
     return copy_down(lane, of_gpu(routes.down, lane.gpu()));
   };
   SCALAI_RETURN_IF_ERROR(lanes.on_each(through_pinned));
-  return lanes.finish();
+  return lanes.synchronize();
 }
 
 absl::Status CudaBackend::carry_out(const std::map<int, std::vector<size_t>>& sorted,
@@ -303,7 +303,7 @@ absl::Status CudaBackend::carry_out(const std::map<int, std::vector<size_t>>& so
   LentLanes lanes(*world_, gpus);
   SCALAI_RETURN_IF_ERROR(lanes.on_each([&](Lane& lane) { return one(lane, sorted.at(lane.gpu())); }));
   for (const size_t i : of_gpu(sorted, kPageable)) on_host(i);
-  return lanes.finish();
+  return lanes.synchronize();
 }
 
 template <class Item>
@@ -378,9 +378,9 @@ absl::Status connect(World& world) {
   for (int gpu = 0; gpu < count && !world.options.stage_all; ++gpu) {
     for (int other = 0; other < count; ++other) {
       if (other == gpu) continue;
-      SCALAI_ASSIGN_OR_RETURN(const bool can, can_reach(gpu, other));
+      SCALAI_ASSIGN_OR_RETURN(const bool can, can_access_peer(gpu, other));
       if (!can) continue;
-      SCALAI_RETURN_IF_ERROR(enable_reach(gpu, other));
+      SCALAI_RETURN_IF_ERROR(enable_peer_access(gpu, other));
       world.gpus[static_cast<size_t>(gpu)]->reaches.push_back(other);
     }
   }

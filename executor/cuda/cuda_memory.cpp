@@ -129,7 +129,7 @@ class CudaChunks final : public ChunkSource {
 
   ~CudaChunks() override {
     const absl::StatusOr<DeviceGuard> guard = DeviceGuard::enter(gpu_);
-    (void)stream_.finish();
+    (void)stream_.synchronize();
     for (const auto& [slot, chunk] : mapped_) (void)driver_.unmap(at(slot), bytes_of(1));
     for (const auto& [chunk, where] : acquired_) (void)driver_.release(chunk);
     if (scratch_ != 0) (void)driver_.unreserve(scratch_, bytes_of(kMostMoves));
@@ -221,7 +221,7 @@ class CudaChunks final : public ChunkSource {
 
   absl::Status clear(std::byte* begin, int64_t bytes) override {
     SCALAI_RETURN_IF_ERROR(stream_.clear(begin, bytes));
-    return stream_.finish();
+    return stream_.synchronize();
   }
 
  private:
@@ -308,7 +308,7 @@ class CudaChunks final : public ChunkSource {
       status = stream_.copy(reinterpret_cast<void*>(scratch_ + bytes_of(i)),
                             reinterpret_cast<const void*>(at(moves[i].slot)), chunk_bytes_);
     }
-    const absl::Status finished = stream_.finish();  // also after an error: nothing is mapped away under a copy
+    const absl::Status finished = stream_.synchronize();  // also after an error: nothing is mapped away under a copy
     unmap_at(scratch_, chunks.size());
     return status.ok() ? finished : status;
   }

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Lane::create(const LaneOptions& options) {
   return std::unique_ptr<Lane>(new Lane(options, std::move(stream), std::move(slots), std::move(halves)));
 }
 
-Lane::~Lane() { (void)stream_.finish(); }
+Lane::~Lane() { (void)stream_.synchronize(); }
 
 absl::StatusOr<Lane::Slot*> Lane::take_slot() {
   Slot& slot = slots_[next_slot_++ % slots_.size()];
@@ -119,7 +119,7 @@ absl::Status Lane::collect(const kernels::Pieces<Piece>& pieces, std::span<Resul
                   "starting a check"));
   SCALAI_RETURN_IF_ERROR(
       stream_.copy(slot->host.data(), slot->device.data(), static_cast<int64_t>(results.size_bytes())));
-  SCALAI_RETURN_IF_ERROR(stream_.finish());
+  SCALAI_RETURN_IF_ERROR(stream_.synchronize());
   std::memcpy(results.data(), slot->host.data(), results.size_bytes());
   return {};
 }
@@ -165,7 +165,7 @@ absl::Status Lane::read(void* to, const std::byte* from, int64_t bytes) {
   SCALAI_CHECK(bytes <= kMaxRead);
   SCALAI_ASSIGN_OR_RETURN(Slot * slot, take_slot());
   SCALAI_RETURN_IF_ERROR(stream_.copy(slot->host.data(), from, bytes));
-  SCALAI_RETURN_IF_ERROR(stream_.finish());
+  SCALAI_RETURN_IF_ERROR(stream_.synchronize());
   std::memcpy(to, slot->host.data(), static_cast<size_t>(bytes));
   return {};
 }

@@ -3,7 +3,7 @@
 // bytes that no kernel can access. All of them are allocated with the lane and do not grow: batches whose descriptors
 // do not fit a slot become several launches.
 //
-// Internal to the back end. One thread at a time. Submitted work reads and writes memory until finish() returns.
+// Internal to the back end. One thread at a time. Submitted work reads and writes memory until synchronize() returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,10 +48,10 @@ class Lane {
   Half& half(size_t chunk) { return halves_[chunk % 2]; }
 
   // Submit kernels to the stream; block for a free slot only. The spans may end after the call, their memory not before
-  // finish(). This GPU must have access to all addresses.
+  // synchronize(). This GPU must have access to all addresses.
   absl::Status copy(std::span<const BoxCopy> copies);
   absl::Status fill(std::span<const BoxFill> fills);
-  absl::Status finish() { return stream_.finish(); }
+  absl::Status synchronize() { return stream_.synchronize(); }
 
   // Return when done, with one entry per box.
   absl::StatusOr<std::vector<kernels::CheckResult>> check(std::span<const BoxCheck> checks);

@@ -43,14 +43,14 @@ absl::StatusOr<GpuBytes> gpu_bytes(int gpu) {
   return GpuBytes{static_cast<int64_t>(free_bytes), static_cast<int64_t>(total)};
 }
 
-absl::StatusOr<bool> can_reach(int gpu, int other) {
+absl::StatusOr<bool> can_access_peer(int gpu, int other) {
   if (gpu == other) return true;
   int can = 0;
   SCALAI_RETURN_IF_ERROR(cuda_status(cudaDeviceCanAccessPeer(&can, gpu, other), "asking for peer access"));
   return can != 0;
 }
 
-absl::Status enable_reach(int gpu, int other) {
+absl::Status enable_peer_access(int gpu, int other) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
   const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
   if (code == cudaErrorPeerAccessAlreadyEnabled) {
@@ -108,7 +108,7 @@ absl::Status Event::record(const Stream& stream) {
   return cuda_status(cudaEventRecord(event_of(handle_), stream_of(stream.handle())), "recording an event");
 }
 
-absl::StatusOr<bool> Event::passed() const {
+absl::StatusOr<bool> Event::query() const {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu_));
   const cudaError_t code = cudaEventQuery(event_of(handle_));
   if (code == cudaErrorNotReady) {
@@ -146,7 +146,7 @@ absl::Status Stream::wait(const Event& event) const {
   return cuda_status(cudaStreamWaitEvent(stream_of(handle_), event_of(event.handle()), 0), "ordering two streams");
 }
 
-absl::Status Stream::finish() const {
+absl::Status Stream::synchronize() const {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu_));
   return cuda_status(cudaStreamSynchronize(stream_of(handle_)), "work in a stream");
 }

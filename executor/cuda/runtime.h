@@ -25,9 +25,10 @@ struct GpuBytes {
   int64_t total = 0;
 };
 absl::StatusOr<GpuBytes> gpu_bytes(int gpu);
-// can_reach: true if kernels on `gpu` can access memory of `other`. enable_reach: enables that for DeviceBuffer memory.
-absl::StatusOr<bool> can_reach(int gpu, int other);
-absl::Status enable_reach(int gpu, int other);
+// can_access_peer: true if kernels on `gpu` can access memory of `other`. enable_peer_access: enables that for
+// DeviceBuffer memory.
+absl::StatusOr<bool> can_access_peer(int gpu, int other);
+absl::Status enable_peer_access(int gpu, int other);
 // True for host memory that GPUs can access: a PinnedBuffer, or memory registered with the runtime.
 bool is_pinned(const std::byte* address);
 
@@ -57,7 +58,7 @@ class Event {
   ~Event();
 
   absl::Status record(const Stream& stream);  // of the same GPU
-  absl::StatusOr<bool> passed() const;
+  absl::StatusOr<bool> query() const;
   absl::Status wait() const;  // blocks the calling thread
   void* handle() const { return handle_; }
 
@@ -67,8 +68,8 @@ class Event {
   void* handle_ = nullptr;  // cudaEvent_t
 };
 
-// Work of one GPU, in order; not ordered with the default stream. The destructor does not wait: call finish() before
-// the memory of submitted work ends.
+// Work of one GPU, in order; not ordered with the default stream. The destructor does not wait: call synchronize()
+// before the memory of submitted work ends.
 class Stream {
  public:
   static absl::StatusOr<Stream> create(int gpu);
@@ -80,7 +81,7 @@ class Stream {
   void* handle() const { return handle_; }
   absl::Status wait(const Event& event) const;  // later work begins after the event
   // Blocks until all work is done; returns its error.
-  absl::Status finish() const;
+  absl::Status synchronize() const;
 
   // Both sides: device or pinned memory. They must live until the stream has passed the copy.
   absl::Status copy(void* dst, const void* src, int64_t bytes) const;

@@ -22,7 +22,7 @@ TEST_F(CudaRuntime, BuffersCopyAndClear) {
   EXPECT_EQ(get(buffer.data(), 1000), bytes);
   const Stream stream = value_or_die(Stream::create(0));
   EXPECT_OK(stream.clear(buffer.data() + 10, 500));
-  EXPECT_OK(stream.finish());
+  EXPECT_OK(stream.synchronize());
   std::vector<std::byte> expected = bytes;
   std::fill_n(expected.begin() + 10, 500, std::byte{0});
   EXPECT_EQ(get(buffer.data(), 1000), expected);
@@ -48,7 +48,7 @@ TEST_F(CudaRuntime, EventsOrderStreams) {
   const Stream first = value_or_die(Stream::create(0));
   const Stream second = value_or_die(Stream::create(0));
   Event event = value_or_die(Event::create(0));
-  EXPECT_TRUE(value_or_die(event.passed()));
+  EXPECT_TRUE(value_or_die(event.query()));
   const int64_t bytes = 256 * kMiB;
   const DeviceBuffer buffer = value_or_die(DeviceBuffer::create(0, bytes));
   const PinnedBuffer seen = value_or_die(PinnedBuffer::create(1));
@@ -57,9 +57,9 @@ TEST_F(CudaRuntime, EventsOrderStreams) {
   EXPECT_OK(event.record(first));
   EXPECT_OK(second.wait(event));
   EXPECT_OK(second.copy(seen.data(), buffer.data() + bytes - 1, 1));
-  EXPECT_OK(second.finish());
+  EXPECT_OK(second.synchronize());
   EXPECT_EQ(*seen.data(), std::byte{0});
-  EXPECT_TRUE(value_or_die(event.passed()));
+  EXPECT_TRUE(value_or_die(event.query()));
 }
 
 TEST_F(CudaRuntime, PinnedMemoryIsKnown) {

@@ -26,7 +26,7 @@ absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
     SCALAI_RETURN_IF_ERROR(lane.copy(out_of_stage(copies, chunks[i], half.host.data())));
     SCALAI_RETURN_IF_ERROR(half.busy.record(lane.stream()));
   }
-  return lane.finish();
+  return lane.synchronize();
 }
 
 // GPU → pageable memory: the CPU unpacks a chunk while the kernel packs the next one. Returns when done.

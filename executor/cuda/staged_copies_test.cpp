@@ -108,7 +108,7 @@ struct FakeLane {
     }});
     return {};
   }
-  absl::Status finish() {
+  absl::Status synchronize() {
     stream_.scheduler->until([this] { return stream_.operations.empty(); });
     return {};
   }
@@ -165,7 +165,7 @@ TEST(StagedCopies, Far) {
         ASSERT_OK(copy_far(lanes[from], lanes[to], tasks.back().copies));
       }
     }
-    for (FakeLane& lane : lanes) ASSERT_OK(lane.finish());
+    for (FakeLane& lane : lanes) ASSERT_OK(lane.synchronize());
     for (const Task& task : tasks) ASSERT_EQ(task.dst, task.expected);
   }
 }

@@ -32,7 +32,7 @@ class CudaChunk final : public Chunk {
   CudaChunk(const CudaChunk&) = delete;
   CudaChunk& operator=(const CudaChunk&) = delete;
   ~CudaChunk() override {
-    (void)stream_.finish();
+    (void)stream_.synchronize();
     if (options_.addresses != nullptr) options_.addresses->remove(device_.data());
   }
 
@@ -57,7 +57,7 @@ class CudaChunk final : public Chunk {
         },
         work);
   }
-  absl::Status finish() override { return stream_.finish(); }
+  absl::Status finish() override { return stream_.synchronize(); }
   void clear() override { host_used_ = device_used_ = 0; }
 
  private:

@@ -34,7 +34,7 @@ absl::StatusOr<double> median_seconds(const Stream& stream, int repetitions,
   for (int i = 0; i <= repetitions; ++i) {  // the first one does not count
     const auto began = std::chrono::steady_clock::now();
     SCALAI_RETURN_IF_ERROR(work());
-    SCALAI_RETURN_IF_ERROR(stream.finish());
+    SCALAI_RETURN_IF_ERROR(stream.synchronize());
     if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   }
   return order_statistic(std::move(seconds), 0.5).value_or(0);

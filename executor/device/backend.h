@@ -57,7 +57,7 @@ class Mark {
  public:
   virtual ~Mark() = default;
   // True once it has passed; or an error of the work before it.
-  virtual absl::StatusOr<bool> passed() const = 0;
+  virtual absl::StatusOr<bool> query() const = 0;
 };
 
 // Asynchronous work on one device, in order. One thread at a time.

@@ -19,7 +19,7 @@ namespace {
 
 class HostMark final : public Mark {
  public:
-  absl::StatusOr<bool> passed() const override { return true; }
+  absl::StatusOr<bool> query() const override { return true; }
 };
 
 class HostQueue final : public Queue {

@@ -84,7 +84,7 @@ std::byte* Channel::staged(const Message& message, size_t chunk) const {
 Deadline Channel::deadline() const { return in(progress_ > 0 ? options_.stall_s : options_.begin_s); }
 
 absl::Status Channel::wait_for(const Mark& mark) {
-  SCALAI_RETURN_IF_ERROR(communicator_->watch([&] { return mark.passed(); }, deadline()));
+  SCALAI_RETURN_IF_ERROR(communicator_->watch([&] { return mark.query(); }, deadline()));
   ++progress_;
   return absl::OkStatus();
 }
@@ -194,8 +194,8 @@ bool Channel::drain() {
     const absl::StatusOr<std::unique_ptr<Mark>> end = (*queue)->mark();
     for (;;) {
       if (!end.ok()) break;  // the GPU is broken: nothing runs on it
-      const absl::StatusOr<bool> passed = (*end)->passed();
-      if (!passed.ok() || *passed) break;
+      const absl::StatusOr<bool> ready = (*end)->query();
+      if (!ready.ok() || *ready) break;
       if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -64,7 +64,7 @@ class LiveRunTest : public ::testing::Test {
   };
 
   void SetUp() override {
-    ASSERT_TRUE(crew_.start().ok());
+    ASSERT_TRUE(pool_.start().ok());
     CommandBody body;
     CommandBody::Create& create = *body.mutable_create();
     create.set_job(kJob);
@@ -72,7 +72,7 @@ class LiveRunTest : public ::testing::Test {
     create.set_version(StateVersion::epoch(side_.epoch).wire());
     create.set_step(step_);
     create.set_collection(collection::collection_text(side_, {}));
-    ASSERT_TRUE(crew_.call("create", crew_.living(), body).ok());
+    ASSERT_TRUE(pool_.call("create", pool_.living(), body).ok());
     runs_ = std::thread([this] { serve(); });
   }
   void TearDown() override {
@@ -93,7 +93,7 @@ class LiveRunTest : public ::testing::Test {
           EXPECT_TRUE(steps_
                           .serve(kJob, side_.epoch, step_,
                                  [&](StateVersion version, const LiveSteps::Kind& kind) {
-                                   return show_state(crew_, crew_.living(), what, version, kind);
+                                   return show_state(pool_, pool_.living(), what, version, kind);
                                  })
                           .ok());
         }
@@ -101,7 +101,7 @@ class LiveRunTest : public ::testing::Test {
           CommandBody body;
           body.mutable_forget()->set_job(kJob);
           body.mutable_forget()->set_version(version.wire());
-          EXPECT_TRUE(crew_.call("forget", crew_.living(), body).ok());
+          EXPECT_TRUE(pool_.call("forget", pool_.living(), body).ok());
         }
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -113,7 +113,7 @@ class LiveRunTest : public ::testing::Test {
     body.mutable_advance()->set_job(kJob);
     body.mutable_advance()->set_version(StateVersion::epoch(side_.epoch).wire());
     body.mutable_advance()->set_step(++step_);
-    ASSERT_TRUE(crew_.call("advance", crew_.living(), body).ok());
+    ASSERT_TRUE(pool_.call("advance", pool_.living(), body).ok());
   }
   absl::StatusOr<std::string> answer(const CtlRequest& request) {
     if (request.touch && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
@@ -155,7 +155,7 @@ class LiveRunTest : public ::testing::Test {
   int64_t state_bytes_ = 0;  // as truth() has read them
   const cluster::Cluster cluster_ = plan::cluster_of(kHosts, kGpus);
   Fleet fleet_{{.hosts = kHosts, .network = true}};
-  Crew crew_{cluster_, fleet_.controller(), fleet_.crew_options()};
+  WorkerPool pool_{cluster_, fleet_.controller(), fleet_.pool_options()};
   LiveSteps steps_;
   std::mutex mutex_;
   std::atomic<bool> over_ = false;

@@ -12,7 +12,7 @@
 namespace scalai::executor {
 
 using internal::CommunicatorState;
-using internal::Pace;
+using internal::PollPause;
 using States = std::vector<std::unique_ptr<CommunicatorState>>;
 
 namespace {
@@ -46,7 +46,7 @@ absl::Status wait_joined(const States& states, Deadline deadline, const std::sto
   constexpr const char* kWhat = "joining the communicator";
   std::vector<CommunicatorState*> open;
   for (const auto& state : states) open.push_back(state.get());
-  for (Pace pace;; open.back()->pause(pace.next())) {
+  for (PollPause pause;; open.back()->pause(pause.next())) {
     absl::Status problem;
     const auto settled = [&](CommunicatorState* state) {
       const absl::StatusOr<bool> done = state->look(kWhat);
@@ -230,13 +230,13 @@ absl::Status Communicator::wait_posted(Deadline deadline) {
 
 absl::Status Communicator::watch(const std::function<absl::StatusOr<bool>()>& done, Deadline deadline) {
   SCALAI_RETURN_IF_ERROR(state_->status());
-  for (Pace pace;; state_->pause(pace.next())) {
+  for (PollPause pause;; state_->pause(pause.next())) {
     // First `done`: an abort lets kernels go, so that an event behind them passes with half of the data.
-    const absl::StatusOr<bool> passed = done();
-    if (!passed.ok()) return ended_by(passed.status());
+    const absl::StatusOr<bool> ready = done();
+    if (!ready.ok()) return ended_by(ready.status());
     const absl::StatusOr<bool> looked = state_->look("operations on their streams");
     if (!looked.ok()) return ended_by(looked.status());
-    if (*passed) return absl::OkStatus();
+    if (*ready) return absl::OkStatus();
     const absl::Status time = state_->still_time("operations on their streams", deadline);
     if (!time.ok()) return ended_by(time);
   }

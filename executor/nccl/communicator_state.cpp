@@ -10,7 +10,7 @@
 
 namespace scalai::executor::internal {
 
-std::chrono::microseconds Pace::next() {
+std::chrono::microseconds PollPause::next() {
   if (std::chrono::steady_clock::now() - began_ < kAtOnce) return {};
   return std::exchange(pause_, std::min(pause_ * 2, std::chrono::microseconds(1'000)));
 }
@@ -52,7 +52,7 @@ absl::StatusOr<bool> CommunicatorState::look(const char* what) {
 }
 
 absl::Status CommunicatorState::wait(const char* what, Deadline deadline, const std::stop_token& stop) {
-  for (Pace pace;; pause(pace.next())) {
+  for (PollPause poll;; pause(poll.next())) {
     SCALAI_ASSIGN_OR_RETURN(const bool done, look(what));
     if (done) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(still_time(what, deadline, stop));

@@ -63,7 +63,7 @@ class Session final : public internal::Link, public std::enable_shared_from_this
   grpc::ServerContext* context_;  // null once serve() is about to return
   SessionStream& stream_;
   internal::Outbox<proto::ToWorker> outbox_;
-  TimePoint last_heard_ = Clock::now();
+  TimePoint last_received_ = Clock::now();
   bool welcomed_ = false;
   std::string closed_because_;
 };
@@ -100,7 +100,7 @@ void Session::serve_messages(ControllerCore& core) {
   while (stream_.Read(&message)) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      last_heard_ = Clock::now();
+      last_received_ = Clock::now();
     }
     if (message.has_heartbeat()) core.worked(this, message.heartbeat().work_done());
     if (message.has_reply()) core.replied(this, internal::unpack(std::move(*message.mutable_reply())));
@@ -118,7 +118,7 @@ void Session::pulse(double silence_s) {
   bool beat = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (context_ != nullptr && Clock::now() - last_heard_ > internal::seconds(silence_s)) {
+    if (context_ != nullptr && Clock::now() - last_received_ > internal::seconds(silence_s)) {
       if (closed_because_.empty()) closed_because_ = fmt::format("silent for {} s", silence_s);
       context_->TryCancel();
     }

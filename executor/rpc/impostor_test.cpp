@@ -44,9 +44,9 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
   }
   bool listens() const { return server_ != nullptr; }
   int visits() const { return visits_; }
-  std::vector<std::string> heard() const {
+  std::vector<std::string> received() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return heard_;
+    return received_;
   }
 
   grpc::Status Challenge(grpc::ServerContext* context,
@@ -115,7 +115,7 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
   }
   void note(std::string text) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    heard_.push_back(std::move(text));
+    received_.push_back(std::move(text));
   }
   void listen_to(const grpc::ServerContext& context) {
     for (const auto& [key, value] : context.client_metadata()) note(std::string(value.data(), value.size()));
@@ -124,7 +124,7 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
   const Ruse ruse_;
   std::atomic<int> visits_ = 0;
   mutable std::mutex mutex_;
-  std::vector<std::string> heard_;
+  std::vector<std::string> received_;
   Ctl ctl_{*this};
   std::unique_ptr<grpc::Server> server_;
 };
@@ -156,7 +156,7 @@ TEST_P(ImpostorTest, AnOrphanStaysAndKeepsTheToken) {
     const Impostor impostor(address, GetParam());
     ASSERT_TRUE(impostor.listens());
     EXPECT_TRUE(eventually([&] { return impostor.visits() >= 3 || worker.ended(); }));
-    EXPECT_THAT(impostor.heard(), Each(Not(AnyOf(HasSubstr(kToken), HasSubstr("node")))));
+    EXPECT_THAT(impostor.received(), Each(Not(AnyOf(HasSubstr(kToken), HasSubstr("node")))));
     EXPECT_EQ(worker.runs(), 1) << "it obeyed";
     ASSERT_FALSE(worker.ended()) << worker.result();
   }
@@ -189,7 +189,7 @@ TEST_P(ImpostorTest, ANewWorkerIsToldThatTheOtherEndProvesNothing) {
   ASSERT_TRUE(impostor.listens());
   const absl::Status refused = rig.connect(worker_options(3)).status();
   EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
-  EXPECT_THAT(impostor.heard(), Each(Not(HasSubstr(kToken))));
+  EXPECT_THAT(impostor.received(), Each(Not(HasSubstr(kToken))));
 }
 
 TEST_P(ImpostorTest, CtlKeepsTheTokenAndItsRequest) {
@@ -201,7 +201,7 @@ TEST_P(ImpostorTest, CtlKeepsTheTokenAndItsRequest) {
                                      {.kind = CtlRequest::Kind::kDrain, .host = 2});
   EXPECT_TRUE(absl::IsUnauthenticated(answer.status())) << answer.status();
   EXPECT_THAT(message_of(answer.status()), HasSubstr("does not know the token"));
-  EXPECT_THAT(impostor.heard(), Each(Not(AnyOf(HasSubstr(kToken), HasSubstr("a request")))));
+  EXPECT_THAT(impostor.received(), Each(Not(AnyOf(HasSubstr(kToken), HasSubstr("a request")))));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class Stream final : public internal::Wire {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  TimePoint last_heard_ = Clock::now();
+  TimePoint last_received_ = Clock::now();
   double heartbeat_s_ = 0;  // 0 = not welcomed
   double silence_s_ = kHandshake_s;
   bool silent_ = false;
@@ -111,7 +111,7 @@ bool Stream::read(proto::ToWorker* message) {
     return false;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  last_heard_ = Clock::now();
+  last_received_ = Clock::now();
   return true;
 }
 
@@ -131,7 +131,7 @@ void Stream::keep_pulse() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!over_) {
     changed_.wait_for(lock, internal::seconds((heartbeat_s_ > 0 ? heartbeat_s_ : kHandshake_s) / 2));
-    if (Clock::now() - last_heard_ > internal::seconds(silence_s_)) {
+    if (Clock::now() - last_received_ > internal::seconds(silence_s_)) {
       silent_ = true;
       context_.TryCancel();
     }
@@ -183,7 +183,7 @@ absl::Status Stream::introduce(const Greeting& greeting) {
   const std::lock_guard<std::mutex> lock(mutex_);
   heartbeat_s_ = welcome_.heartbeat_s;
   silence_s_ = welcome_.heartbeat_s * welcome_.missed_heartbeats;
-  last_heard_ = Clock::now();
+  last_received_ = Clock::now();
   changed_.notify_all();
   return absl::OkStatus();
 }

@@ -34,8 +34,8 @@ int64_t next_due(int64_t first, int64_t held, int64_t every) {
   return first + every * ((held - first) / every + 1);
 }
 
-Sync::Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options)
-    : cluster_(cluster), controller_(controller), crew_(crew), options_(std::move(options)) {}
+Sync::Sync(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPool& pool, Options options)
+    : cluster_(cluster), controller_(controller), pool_(pool), options_(std::move(options)) {}
 
 std::set<HostId> Sync::receivers() const {
   std::set<HostId> hosts;
@@ -57,27 +57,27 @@ absl::Status Sync::check_cluster(const proto::LiveState& state) const {
 
 // All receivers are there. One that was only cut off may have what the others were told to forget.
 absl::Status Sync::gather() {
-  hear(0);
+  serve_events(0);
   for (const HostId host : receivers()) {
-    if (crew_.living().contains(host)) continue;
-    SCALAI_RETURN_IF_ERROR(crew_.revive(host));
+    if (pool_.living().contains(host)) continue;
+    SCALAI_RETURN_IF_ERROR(pool_.revive(host));
     CommandBody shown;
     shown.mutable_forget()->set_job(kJob);
     shown.mutable_forget()->set_live_copies(true);
-    SCALAI_RETURN_IF_ERROR(crew_.call("forget", {host}, shown).status());
+    SCALAI_RETURN_IF_ERROR(pool_.call("forget", {host}, shown).status());
     if (held_.collection == nullptr) continue;
     CommandBody held;
     held.mutable_commit()->set_job(kJob);
     held.mutable_commit()->set_version(StateVersion::epoch(held_.collection->epoch).wire());
-    SCALAI_RETURN_IF_ERROR(crew_.call("commit", {host}, held).status());
+    SCALAI_RETURN_IF_ERROR(pool_.call("commit", {host}, held).status());
   }
   return absl::OkStatus();
 }
 
 absl::Status Sync::part() {
   peers_.clear();
-  crew_.set_others({});
-  return crew_.introduce();
+  pool_.set_others({});
+  return pool_.introduce();
 }
 
 absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
@@ -86,11 +86,11 @@ absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
   SCALAI_RETURN_IF_ERROR(check_cluster(state));
   std::vector<std::string> peers;
   for (const proto::Peer& peer : state.peers()) peers.push_back(peer.SerializeAsString());
-  if (peers != peers_) crew_.set_others({state.peers().begin(), state.peers().end()});  // before anybody is introduced
+  if (peers != peers_) pool_.set_others({state.peers().begin(), state.peers().end()});  // before anybody is introduced
   SCALAI_RETURN_IF_ERROR(gather());
   if (peers != peers_) {
     peers_.clear();
-    SCALAI_RETURN_IF_ERROR(crew_.introduce());
+    SCALAI_RETURN_IF_ERROR(pool_.introduce());
     peers_ = peers;
   }
   std::string layout = state.collection();
@@ -161,7 +161,7 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
     SCALAI_RETURN_IF_ERROR(set_changes(*plan_, digests_, now, state.digest_bytes(), foreign));
   }
   const std::set<HostId> hosts = receivers();
-  SCALAI_RETURN_IF_ERROR(crew_.call("prepare", hosts, body).status());
+  SCALAI_RETURN_IF_ERROR(pool_.call("prepare", hosts, body).status());
   std::map<std::string, int64_t> sent;  // by device of the training run
   for (int32_t round = 0; round < plan_->plan.rounds; ++round) {
     for (int32_t hop = 0; hop <= plan::last_hop(plan_->plan, round); ++hop) {
@@ -172,7 +172,7 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
       next.mutable_round()->set_hop(hop);
       if (options_.stopped && options_.stopped()) return absl::CancelledError("it is to end");
       serve();
-      SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("round", hosts, next));
+      SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, pool_.call("round", hosts, next));
       for (const ReplyBody& reply : replies) {
         for (const proto::TransferRecord& record : reply.transfers()) synced.moved_bytes += record.bytes();
         for (const proto::PlaceBytes& taken : reply.foreign()) sent[taken.place()] += taken.bytes();
@@ -195,24 +195,24 @@ absl::Status Sync::commit(StateVersion version) {
   CommandBody body;
   body.mutable_commit()->set_job(kJob);
   body.mutable_commit()->set_version(version.wire());
-  return crew_.tell("commit", receivers(), body);
+  return pool_.tell("commit", receivers(), body);
 }
 
 void Sync::forget(StateVersion version) {
   CommandBody body;
   body.mutable_forget()->set_job(kJob);
   body.mutable_forget()->set_version(version.wire());
-  if (const absl::Status told = crew_.tell("forget", receivers(), body); !told.ok())
+  if (const absl::Status told = pool_.tell("forget", receivers(), body); !told.ok())
     say("scalai sync: warning: {}\n", message_of(told));
 }
 
-void Sync::hear(double timeout_s) {
+void Sync::serve_events(double timeout_s) {
   for (auto event = controller_.next_event(timeout_s); event; event = controller_.next_event(0)) {
     const auto* lost = std::get_if<WorkerLost>(&*event);
-    if (lost == nullptr || !crew_.is_ours(*lost)) continue;
+    if (lost == nullptr || !pool_.is_ours(*lost)) continue;
     const HostId host(lost->host);
-    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, printable_text(crew_.why_lost(*lost)));
-    crew_.lost(host);
+    say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, printable_text(pool_.why_lost(*lost)));
+    pool_.lost(host);
     holders_.erase(host);
   }
 }
@@ -225,7 +225,7 @@ void Sync::serve() {
   for (const cluster::Host& host : cluster_.hosts) shown.gpus_of_host.push_back(host.gpus);
   const absl::Status served =
       live_.serve(kJob, held_.collection->epoch, held_.step, [&](StateVersion version, const LiveSteps::Kind& kind) {
-        absl::StatusOr<proto::LiveState> state = show_state(crew_, receivers(), shown, version, kind);
+        absl::StatusOr<proto::LiveState> state = show_state(pool_, receivers(), shown, version, kind);
         if (!state.ok()) forget(version);
         return state;
       });
@@ -236,9 +236,9 @@ void Sync::rest(double seconds) {
   const auto until = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     serve();
-    hear(std::max(0.0, std::min(0.02, std::chrono::duration<double>(until - Clock::now()).count())));
+    serve_events(std::max(0.0, std::min(0.02, std::chrono::duration<double>(until - Clock::now()).count())));
   } while (Clock::now() < until);
-  if (const absl::Status gone = crew_.let_go_of_the_lost(); !gone.ok())
+  if (const absl::Status gone = pool_.let_go_of_the_lost(); !gone.ok())
     say("scalai sync: warning: {}\n", message_of(gone));
 }
 

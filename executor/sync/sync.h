@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/controller/crew.h"
 #include "executor/controller/live_steps.h"
+#include "executor/controller/worker_pool.h"
 #include "executor/sync/sync_plan.h"
 
 namespace scalai::executor {
@@ -53,8 +53,8 @@ class Sync {
     int first_host = 0;                  // hosts of the training run
     std::function<bool()> stopped = {};  // bring() ends soon, with Cancelled
   };
-  // All references outlive this object. The crew has both runs' hosts (joint_cluster).
-  Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options);
+  // All references outlive this object. The pool has both runs' hosts (joint_cluster).
+  Sync(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPool& pool, Options options);
 
   // Brings a step. After an error all receivers are at the step before. Unavailable and others that may pass: somebody
   // was lost; receivers come back with the next call. InvalidArgument, and other lasting ones: this run's state does
@@ -62,10 +62,10 @@ class Sync {
   absl::StatusOr<Synced> bring(const LiveStep& step);
   // Whether all receivers have the last step.
   bool is_whole() const;
-  // The training run is over: its memory is no longer held on to. Errors: those of Crew::introduce.
+  // The training run is over: its memory is no longer held on to. Errors: those of WorkerPool::introduce.
   absl::Status part();
 
-  // Serves readers and hears of lost receivers, for so long.
+  // Serves readers and receives losses of receivers, for so long.
   void rest(double seconds);
   // Requests of readers and of `scalai exec ctl status`.
   absl::StatusOr<std::string> answer(const CtlRequest& request);
@@ -79,13 +79,13 @@ class Sync {
   absl::Status commit(StateVersion version);
   void forget(StateVersion version);
   void serve();
-  void hear(double timeout_s);
+  void serve_events(double timeout_s);
   std::set<HostId> receivers() const;
   std::string status() const;
 
   const cluster::Cluster& cluster_;
   ControllerEnd& controller_;
-  Crew& crew_;
+  WorkerPool& pool_;
   const Options options_;
   LiveSteps live_;
   std::vector<std::string> peers_;  // of the training run, as introduced

@@ -57,7 +57,7 @@ TEST_F(SyncTest, WhatHasNotChangedDoesNotTravel) {
   ASSERT_TRUE(half.ok()) << half.status();
   EXPECT_GT(half->moved_bytes, 0);
   EXPECT_LT(half->moved_bytes, half->planned_bytes);
-  EXPECT_EQ(sums(*crew_, 0, 2), sums(*training_, kTrained, 0));
+  EXPECT_EQ(sums(*pool_, 0, 2), sums(*training_, kTrained, 0));
   EXPECT_NE(wrong(2, 2), "");
 }
 

@@ -181,13 +181,13 @@ absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
     const json said = read_json(message).value_or(json());
     if (!said.is_object()) return invalid("it sent what is no message");
     if (said.contains("device")) {
-      trainer.hears = true;
-    } else if (!trainer.hears) {
+      trainer.attached = true;
+    } else if (!trainer.attached) {
       return invalid("it spoke before it said its device");
     } else if (!said.contains("done")) {
       trainer.notes.push_back(std::move(message));
     } else {
-      trainer.hears = said.value("anew", json()) != json(true);
+      trainer.attached = said.value("anew", json()) != json(true);
       answers.push_back(std::move(message));
     }
   }
@@ -222,7 +222,7 @@ std::string Trainers::end_of(DeviceId device, Trainer& trainer, const absl::Stat
   }
   trainer.socket = FileDescriptor();
   trainer.received.clear();
-  trainer.hears = false;
+  trainer.attached = false;
   std::string how = end ? end->str() : "";
   if (!end) {
     (void)trainer.process->kill();
@@ -241,11 +241,11 @@ std::optional<Trainers::Answer> Trainers::answer_to(const Order& order, std::set
   };
   const bool alive = running(device);  // its children may keep the connection open
   if (!alive && !trainer.process) return gone();
-  if (!trainer.hears) {
+  if (!trainer.attached) {
     if (!in_time) (void)trainer.process->kill();
-    const absl::Status heard = receive(trainer).status();
-    if (!heard.ok() || !alive || !in_time) return gone(heard);
-    if (!trainer.hears) return std::nullopt;
+    const absl::Status received = receive(trainer).status();
+    if (!received.ok() || !alive || !in_time) return gone(received);
+    if (!trainer.attached) return std::nullopt;
   }
   if (order.what.empty()) return alive ? Answer{device, "", ""} : gone();
   if (told.insert(device).second) {
@@ -280,7 +280,7 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
     if (patience && Clock::now() > *patience) {
       for (const Order& order : orders) {
         Trainer& trainer = trainers_[order.device];
-        if (trainer.process && trainer.hears) (void)trainer.process->kill();
+        if (trainer.process && trainer.attached) (void)trainer.process->kill();
       }
     }
     wait_for_news(kPoll_ms);
@@ -296,18 +296,19 @@ absl::Status Trainers::dismiss(const std::vector<DeviceId>& devices) {
   absl::Status status = absl::OkStatus();
   for (const DeviceId device : devices) {
     const auto found = trainers_.find(device);
-    if (found != trainers_.end() && found->second.hears) send_all(found->second.socket.get(), "{\"do\":\"leave\"}\n");
+    if (found != trainers_.end() && found->second.attached)
+      send_all(found->second.socket.get(), "{\"do\":\"leave\"}\n");
   }
   const auto until = Clock::now() + std::chrono::duration<double>(kLeave_s);
   for (const DeviceId device : devices) {
     const auto found = trainers_.find(device);
     if (found == trainers_.end()) continue;
     Trainer& trainer = found->second;
-    if (trainer.process && !trainer.hears) (void)trainer.process->kill();
+    if (trainer.process && !trainer.attached) (void)trainer.process->kill();
     if (trainer.process) {
       const auto end = trainer.process->wait(std::chrono::duration<double>(until - Clock::now()).count());
       if (!end) (void)trainer.process->kill();
-      if (status.ok() && trainer.hears && !(end && end->ok()))
+      if (status.ok() && trainer.attached && !(end && end->ok()))
         status = failed(fmt::format("the trainer of g{} did not leave in order: {}, see {}/g{}.log", device.value,
                                     end ? end->str() : "killed", program_.logs, device.value));
     }

@@ -104,8 +104,8 @@ class Trainers {
   struct Trainer {
     std::optional<Process> process;
     FileDescriptor socket;
-    std::string received;  // the beginning of a message
-    bool hears = false;    // its program has said its device; false again when an answer says that it begins anew
+    std::string received;   // the beginning of a message
+    bool attached = false;  // its program has said its device; false again when an answer says that it begins anew
     std::vector<std::string> notes;
   };
   explicit Trainers(TrainerProgram program, std::unique_ptr<Shared> shared);

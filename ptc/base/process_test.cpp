@@ -110,14 +110,14 @@ TEST_F(ProcessTest, FindsProgramsOnThePath) { EXPECT_EQ(find_program("sh").value
 TEST_F(ProcessTest, TheCommandAsItWasTyped) {
   ::unsetenv("SCALAI_COMMAND_LINE");
   EXPECT_THAT(command_line(), HasSubstr("ptc_base_test"));
-  const auto heard = [](int pid) {
+  const auto received = [](int pid) {
     ::setenv("SCALAI_COMMAND_LINE", (std::to_string(pid) + " scalai sim 'a b.textproto'").c_str(), 1);
     return command_line();
   };
-  EXPECT_EQ(heard(::getpid()), "scalai sim 'a b.textproto'");
+  EXPECT_EQ(received(::getpid()), "scalai sim 'a b.textproto'");
   EXPECT_EQ(as_typed().second, std::to_string(::getpid()) + " scalai sim 'a b.textproto'");
-  EXPECT_EQ(heard(::getppid()), "scalai sim 'a b.textproto'");
-  EXPECT_THAT(heard(1 << 30), HasSubstr("ptc_base_test")) << "of a process that is not ours";
+  EXPECT_EQ(received(::getppid()), "scalai sim 'a b.textproto'");
+  EXPECT_THAT(received(1 << 30), HasSubstr("ptc_base_test")) << "of a process that is not ours";
   ::unsetenv("SCALAI_COMMAND_LINE");
 }
 

@@ -107,7 +107,7 @@ TEST(HostTable, KnownHosts) {
   EXPECT_EQ(p4d.nics * p4d.nic_bytes_per_s, 400e9 / 8);
   EXPECT_EQ(p4d.pcie_bytes_per_s, 16e9) << "its processors have PCIe 3";
   EXPECT_EQ(p4d.price_per_hour, 21.957642);
-  // 32 cards of 100 Gbps, 16 of 200 Gbps: one a GPU of their joint rate.
+  // 32 NICs of 100 Gbps, 16 of 200 Gbps: one a GPU of their joint rate.
   for (const std::string name : {"p5.48xlarge", "p5en.48xlarge"}) {
     const Host& host = find_host_kind(name)->host;
     EXPECT_EQ(host.nics * host.nic_bytes_per_s, 3200e9 / 8) << name;

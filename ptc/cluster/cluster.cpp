@@ -29,7 +29,7 @@ void add_uplinks(std::vector<NamedLink>& links, const Cluster& cluster, const Ti
   }
 }
 
-// Calls `add(host index, local index, host)` for every GPU (or network card) in order.
+// Calls `add(host index, local index, host)` for every GPU (or network NIC) in order.
 void for_each(const Cluster& cluster, int Host::*count, const std::function<void(size_t, int, const Host&)>& add) {
   for (size_t h = 0; h < cluster.hosts.size(); ++h) {
     for (int i = 0; i < cluster.hosts[h].*count; ++i) add(h, i, cluster.hosts[h]);

@@ -103,7 +103,7 @@ TEST(Links, UnlimitedOnesDoNotExist) {
   EXPECT_TRUE(links_of(cluster).empty());
 }
 
-TEST(Links, LeafUplinksSumTheirCards) {
+TEST(Links, LeafUplinksSumTheirNics) {
   Cluster cluster = cluster_of({1, 1, 1});
   cluster.fabric = FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
@@ -114,7 +114,7 @@ TEST(Links, LeafUplinksSumTheirCards) {
   EXPECT_EQ(bandwidth_of(cluster, "leaf2.up"), -1);
 }
 
-TEST(Links, RailUplinksSumOneCardOfEachHost) {
+TEST(Links, RailUplinksSumOneNicOfEachHost) {
   Cluster cluster = cluster_of({2, 2, 2});
   cluster.fabric = FabricKind::kRail;
   cluster.oversubscription = 2;
@@ -172,7 +172,7 @@ TEST(Switches, AStarHasOne) {
   EXPECT_TRUE(switches(cluster_of({4})).empty()) << "nothing to join";
 }
 
-TEST(Switches, LeavesHaveTheCardsOfTheirHostsAndTheSpineTheirUplinks) {
+TEST(Switches, LeavesHaveTheNicsOfTheirHostsAndTheSpineTheirUplinks) {
   Cluster cluster = cluster_of({1, 1, 1});
   cluster.fabric = FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
@@ -184,7 +184,7 @@ TEST(Switches, LeavesHaveTheCardsOfTheirHostsAndTheSpineTheirUplinks) {
   EXPECT_EQ(switches(cluster)[1], (Switches::value_type{"leaf1", {}}));
 }
 
-TEST(Switches, RailsHaveOneCardOfEachHost) {
+TEST(Switches, RailsHaveOneNicOfEachHost) {
   Cluster cluster = cluster_of({2, 2});
   cluster.fabric = FabricKind::kRail;
   cluster.hosts[1].nics = 2;
@@ -214,7 +214,7 @@ Cluster fat_tree() {
   return cluster;
 }
 
-TEST(Tiers, UplinksOfEachHaveTheSumOfTheCardsBelow) {
+TEST(Tiers, UplinksOfEachHaveTheSumOfTheNicsBelow) {
   const Cluster tree = fat_tree();
   EXPECT_EQ(bandwidth_of(tree, "leaf5.up"), 10);   // 2 · 10 / 2
   EXPECT_EQ(bandwidth_of(tree, "pod1.down"), 15);  // 6 · 10 / 4, not of what the leaves let through
@@ -247,7 +247,7 @@ TEST(Tiers, RacksAndGroups) {
   EXPECT_EQ(dragonfly.rack_of(HostId(7)), 2);
 }
 
-TEST(Tiers, AFabricIsWideWhereNothingIsNarrowerThanTheCards) {
+TEST(Tiers, AFabricIsWideWhereNothingIsNarrowerThanTheNics) {
   Cluster cluster = fat_tree();
   EXPECT_FALSE(is_wide(cluster));
   cluster.oversubscription = 1;

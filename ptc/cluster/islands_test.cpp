@@ -68,7 +68,7 @@ TEST(Islands, APodKeepsTrafficBelowItsLeaves) {
   EXPECT_THAT(without(cluster, "core").of_host, ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
 }
 
-// Half of the cards of each host are on the other rail: no way is left for the GPUs of the first.
+// Half of the NICs of each host are on the other rail: no way is left for the GPUs of the first.
 TEST(Islands, ARailCutsTheHostsOfItsUnit) {
   Cluster cluster = of_hosts(4, 2, FabricKind::kRail);
   cluster.group_hosts = 2;

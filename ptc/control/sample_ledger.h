@@ -1,5 +1,5 @@
 #pragma once
-// The books of one job's dataset: which steps were done, what was read for them, and what had to be read again after a
+// The ledger of one job's dataset: which steps were done, what was read for them, and what had to be read again after a
 // rollback. It proves that in committed history every position of every pass is read exactly once:
 //
 //   done ──► awaited ◄── account: each data-parallel rank's sum against our own reckoning, in global order

@@ -67,11 +67,11 @@ TEST(TrainingOfJobs, WhoIsLeftGoesOnFasterAtItsNextBoundary) {
   EXPECT_EQ(train.from_step, 5);
   EXPECT_EQ(train.step_s, 1);
   EXPECT_TRUE(driver.feed(20, UserResize{0, 2}).empty()) << "and that is all: " << driver.text();
-  const std::vector<ConfigurationRecord> paces = driver.job(0).configurations;
-  ASSERT_EQ(paces.size(), 2u);
-  EXPECT_EQ(paces[0].since_s, 0);
-  EXPECT_EQ(paces[1].since_s, 10);
-  EXPECT_EQ(paces[1].step_s, 1);
+  const std::vector<ConfigurationRecord> rates = driver.job(0).configurations;
+  ASSERT_EQ(rates.size(), 2u);
+  EXPECT_EQ(rates[0].since_s, 0);
+  EXPECT_EQ(rates[1].since_s, 10);
+  EXPECT_EQ(rates[1].step_s, 1);
   EXPECT_EQ(driver.log(), driver.log_again());
 }
 

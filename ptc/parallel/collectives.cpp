@@ -44,7 +44,7 @@ struct Path {
 Path path_of(const Links& links, const Group& group) {
   const double link = links.link_bytes_per_s * links.link_efficiency;
   if (group.hosts() == 1) return {Link::kGpuLink, links.link_bytes_per_s, link};
-  // A ring enters and leaves a host once; with k ranks there, k rings use k ranks' share of the cards.
+  // A ring enters and leaves a host once; with k ranks there, k rings use k ranks' share of the NICs.
   const double share = links.network_bytes_per_s * group.fabric_share;
   const double reached = share * links.network_efficiency;
   const double network =

@@ -91,19 +91,19 @@ TEST(Collectives, BytesAreThoseOfALinkAtItsNominalRate) {
   EXPECT_NEAR(sent.seconds, sent.latency_s + sent.bytes / 10e9, 1e-12);
 }
 
-TEST(Collectives, RingsOverHostsUseTheCardsOfAllTheirRanksThere) {
+TEST(Collectives, RingsOverHostsUseTheNicsOfAllTheirRanksThere) {
   const double one = collective(kLinks, Collective::kAllGather, {.ranks = 16, .per_host = 1}, 1e10).seconds;
   const double four = collective(kLinks, Collective::kAllGather, {.ranks = 16, .per_host = 4}, 1e10).seconds;
   EXPECT_NEAR(one, 15.0 / 16 * 1e10 / 8e9, 1e-3);
   EXPECT_NEAR(four, one / 4, 1e-3);
-  // Ten cards are as fast as the link, more of them no faster.
+  // Ten NICs are as fast as the link, more of them no faster.
   const Communication wide = collective(kLinks, Collective::kAllGather, {.ranks = 32, .per_host = 16}, 1e10);
   EXPECT_EQ(wide.link, Link::kGpuLink);
   EXPECT_NEAR(wide.seconds, 31.0 / 32 * 1e10 / 80e9, 1e-3);
 }
 
 TEST(Collectives, UnevenRingsAreAsFastAsTheHostWithTheFewestRanks) {
-  // 4 + 2 ranks: two cards on the second host.
+  // 4 + 2 ranks: two NICs on the second host.
   const Group uneven{.ranks = 6, .per_host = 2, .over_hosts = 2};
   const Communication gathered = collective(kLinks, Collective::kAllGather, uneven, 6e9);
   EXPECT_EQ(gathered.link, Link::kNetwork);
@@ -172,7 +172,7 @@ TEST(Collectives, SwitchesThatAddUpAreFasterForLargeBuffersOnly) {
 }
 
 TEST(Collectives, AllToAllIsBoundByThePartThatLeavesTheHost) {
-  // A rank keeps 1/16, sends 7/16 over the link and 8/16 over its card.
+  // A rank keeps 1/16, sends 7/16 over the link and 8/16 over its NIC.
   const Communication over = collective(kLinks, Collective::kAllToAll, {.ranks = 16, .per_host = 8}, 1.6e9);
   EXPECT_EQ(over.link, Link::kNetwork);
   EXPECT_NEAR(over.seconds - over.latency_s, 0.8e9 / 8e9, 1e-9);

@@ -94,7 +94,7 @@ TEST(DegradedCluster, OfPodsAndOfBlocksOfRails) {
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), {{other, 0.5}})->oversubscription, 2);
 }
 
-TEST(DegradedCluster, HostsOfADomainNeedTheirGpuLinksAndNoCards) {
+TEST(DegradedCluster, HostsOfADomainNeedTheirGpuLinksAndNoNics) {
   cluster::Cluster whole = three_hosts();
   for (size_t h = 0; h < 2; ++h) whole.hosts[h].nvlink_domain = 7;
   const std::vector<DeviceId> apart = {DeviceId(0), DeviceId(8)};  // one a host, in one domain

@@ -212,12 +212,12 @@ void count_gpus(const cluster::GpuKind& gpu, int ranks, std::vector<GpuCount>& c
   counts.push_back({gpu, ranks});
 }
 
-// What a domain has: GPUs that reach each other by their links, and all their cards.
+// What a domain has: GPUs that reach each other by their links, and all their NICs.
 void add_domain(const cluster::Host& host, int hosts, Hardware& hardware) {
-  const double cards = host.nics * host.nic_bytes_per_s;
+  const double nics_bytes_per_s = host.nics * host.nic_bytes_per_s;
   hardware.link_bytes_per_s = least(hardware.link_bytes_per_s, host.gpu_link_bytes_per_s);
-  hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, cards / std::max(1, host.gpus));
-  hardware.host_nic_bytes_per_s = least(hardware.host_nic_bytes_per_s, cards * hosts);
+  hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, nics_bytes_per_s / std::max(1, host.gpus));
+  hardware.host_nic_bytes_per_s = least(hardware.host_nic_bytes_per_s, nics_bytes_per_s * hosts);
   hardware.gpus_per_host = std::max(hardware.gpus_per_host, host.gpus * hosts);
 }
 
@@ -228,7 +228,7 @@ std::vector<std::vector<int>> members_of(const Axes& axes, Over over, int world)
   return groups;
 }
 
-// What a fabric narrower than the cards leaves of them.
+// What a fabric narrower than the NICs leaves of them.
 void narrow(const internal::Uplinks& uplinks, const Axes& dense, const Axes& expert, int world, Hardware& hardware) {
   const auto ring = [&](const Axes& axes, Over over, Group& group) {
     if (group.hosts() > 1) group.fabric_share = uplinks.share_of_rings(members_of(axes, over, world), group.per_host);
@@ -341,12 +341,12 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
     hardware.stages.back().slowest = slowest_share(config.world());
   }
   hardware.price_per_gpu_hour = price / config.world();
-  int most_cards = 0;
+  int most_nics = 0;
   for (const auto& [h, ranks] : hosts) {
     const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     add_domain(host, static_cast<int>(joined[cluster.domain_of(HostId(h))].size()), hardware);
     count_gpus(host.gpu, ranks, hardware.gpus);
-    most_cards = std::max(most_cards, std::max(host.nics, host.gpus));
+    most_nics = std::max(most_nics, std::max(host.nics, host.gpus));
   }
   const auto alike = [&](const StageGpu& stage) { return stage == hardware.stages.front(); };
   if (std::all_of(hardware.stages.begin(), hardware.stages.end(), alike)) hardware.stages.resize(1);
@@ -359,8 +359,8 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
     const HostId host = host_of(rank);
     internal::Port port = internal::port_of(cluster.hosts[static_cast<size_t>(host.value)], domain_of(rank),
                                             cluster.local_index(devices[static_cast<size_t>(rank)]));
-    // Cards of all hosts of a domain, each with its own number.
-    port.card += (host.value - *joined[domain_of(rank)].begin()) * most_cards;
+    // NICs of all hosts of a domain, each with its own number.
+    port.nic += (host.value - *joined[domain_of(rank)].begin()) * most_nics;
     return port;
   });
   if (!cluster::is_wide(cluster)) {

@@ -223,7 +223,7 @@ TEST(Hardware, ThePeakIsThatOfAllGpusNotOfTheSlowest) {
 }
 
 // Four hosts with 50 GB/s each, in a ring. Each sends on through a backbone; of two below a leaf one does.
-TEST(Hardware, AFabricNarrowerThanTheCardsLeavesWhatCrossesIt) {
+TEST(Hardware, AFabricNarrowerThanTheNicsLeavesWhatCrossesIt) {
   cluster::Cluster cluster = cluster_of(4, 2);
   ParallelConfig config;
   const auto share = [&](int dp) {

@@ -23,7 +23,7 @@ cluster::Host host_of(int gpus, int nics) {
 }
 
 // Slow and independent: one message after the other, by the mesh's coordinates, each asks how many others share its
-// cards.
+// NICs.
 Hop counted(const collection::ParallelConfig& config, const cluster::Host& host, int stage) {
   const collection::Mesh mesh = collection::dense_mesh(config);
   struct Message {
@@ -41,10 +41,10 @@ Hop counted(const collection::ParallelConfig& config, const cluster::Host& host,
     }
   }
   Hop hop{.crosses_hosts = !messages.empty()};
-  const auto card = [&](int rank) { return std::pair(rank / host.gpus, rank % host.gpus * host.nics / host.gpus); };
+  const auto nic = [&](int rank) { return std::pair(rank / host.gpus, rank % host.gpus * host.nics / host.gpus); };
   for (const Message& one : messages) {
-    const auto leaves = [&](const Message& other) { return card(other.from) == card(one.from); };
-    const auto enters = [&](const Message& other) { return card(other.to) == card(one.to); };
+    const auto leaves = [&](const Message& other) { return nic(other.from) == nic(one.from); };
+    const auto enters = [&](const Message& other) { return nic(other.to) == nic(one.to); };
     const auto sharing = std::max(std::count_if(messages.begin(), messages.end(), leaves),
                                   std::count_if(messages.begin(), messages.end(), enters));
     const double rate = host.nic_bytes_per_s / static_cast<double>(sharing);
@@ -93,10 +93,10 @@ TEST(PipelineHops, AreThoseThatCountingMessagesFinds) {
   EXPECT_GT(mixed, 20);
 }
 
-TEST(PipelineHops, GpusShareTheirCardUpToTheirOwnLimit) {
+TEST(PipelineHops, GpusShareTheirNicUpToTheirOwnLimit) {
   cluster::Host host = host_of(8, 2);
-  EXPECT_EQ(port_of(host, 3, 3).card, 0);
-  EXPECT_EQ(port_of(host, 3, 4).card, 1);
+  EXPECT_EQ(port_of(host, 3, 3).nic, 0);
+  EXPECT_EQ(port_of(host, 3, 4).nic, 1);
   EXPECT_EQ(port_of(host, 3, 4).host, 3);
   EXPECT_FALSE(uniform_hops({.stages = 8, .stride = 1, .world = 64}, host).front().crosses_hosts);
   const auto far = [&] {
@@ -106,7 +106,7 @@ TEST(PipelineHops, GpusShareTheirCardUpToTheirOwnLimit) {
   EXPECT_DOUBLE_EQ(far().bytes_per_s, 3e9);
   host.pcie_bytes_per_s = 2e9;
   EXPECT_DOUBLE_EQ(far().bytes_per_s, 2e9);
-  host.nics = 16;  // two cards a GPU
+  host.nics = 16;  // two NICs a GPU
   host.pcie_bytes_per_s = 0;
   EXPECT_DOUBLE_EQ(far().bytes_per_s, 24e9);
   host.nic_bytes_per_s = 0;

@@ -152,7 +152,7 @@ TEST(StepParts, AnImageModelsGradientsAreScatteredToo) {
   EXPECT_GT(parts_of(model, config, test_training(32, 256)).stages[0].backward[0].dp.seconds, 0);
 }
 
-// Stages of four ranks on hosts of eight: every other hop leaves its host, through cards that four ranks share.
+// Stages of four ranks on hosts of eight: every other hop leaves its host, through NICs that four ranks share.
 TEST(StepParts, EachHopHasItsOwnMessages) {
   const ModelShape model = test_gpt(8192, 64, 16);
   collection::ParallelConfig config;
@@ -298,7 +298,7 @@ TEST(StepParts, OverlapIsForThoseWhoAskForIt) {
   EXPECT_FALSE(parts_of(model, config, training).sends_hidden);
 }
 
-// 4 · 2048 · 8192 elements of 2 bytes over 8 ranks that have a card each: 16.8 MB at 22.5 GB/s, there and back.
+// 4 · 2048 · 8192 elements of 2 bytes over 8 ranks that have a NIC each: 16.8 MB at 22.5 GB/s, there and back.
 TEST(StepParts, OtherFrameworksExchangeAnActivationForAGradient) {
   const ModelShape model = test_gpt(8192, 64, 16);
   Training training = test_training(4);

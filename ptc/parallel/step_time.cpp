@@ -14,7 +14,7 @@ double sum(const std::vector<ChunkWork>& chunks) {
   return seconds;
 }
 
-struct Pace {
+struct StageSeconds {
   double forward = 0, backward = 0;
   double messages = 0;  // in both, of an interleaved pipeline that waits for its messages
   double both() const { return forward + backward; }
@@ -25,28 +25,28 @@ class ClosedForm {
   ClosedForm(const Workload& workload, const StepParts& parts)
       : workload_(workload), parts_(parts), vpp_(workload.config.vpp), m_(parts.micro_batches) {
     const int stages = static_cast<int>(parts.stages.size());
-    paces_.reserve(parts.stages.size());
-    for (int s = 0; s < stages; ++s) paces_.push_back(pace(s, stages));
-    for (const Pace& pace : paces_) forward_ += pace.forward, backward_ += pace.backward;
+    stages_.reserve(parts.stages.size());
+    for (int s = 0; s < stages; ++s) stages_.push_back(seconds_of(s, stages));
+    for (const StageSeconds& seconds : stages_) forward_ += seconds.forward, backward_ += seconds.backward;
   }
 
   size_t slowest() const {
-    const auto less = [](const Pace& a, const Pace& b) { return a.both() < b.both(); };
-    return static_cast<size_t>(std::max_element(paces_.begin(), paces_.end(), less) - paces_.begin());
+    const auto less = [](const StageSeconds& a, const StageSeconds& b) { return a.both() < b.both(); };
+    return static_cast<size_t>(std::max_element(stages_.begin(), stages_.end(), less) - stages_.begin());
   }
-  const Pace& pace_of(size_t stage) const { return paces_[stage]; }
+  const StageSeconds& stage_seconds(size_t stage) const { return stages_[stage]; }
 
   // From the first slot to the last: the slowest stage works without a break once it has begun, the first micro-batch
   // passes through the others before, the last one after.
   double pipeline_s() const {
-    const double longest = paces_[slowest()].both(), all = forward_ + backward_;
+    const double longest = stages_[slowest()].both(), all = forward_ + backward_;
     switch (workload_.training.schedule) {
       case Schedule::kTwoBW: return m_ * longest + waits_s();
       case Schedule::kGPipe: {
         double forward = 0, backward = 0;
-        for (const Pace& pace : paces_) {
-          forward = std::max(forward, pace.forward);
-          backward = std::max(backward, pace.backward);
+        for (const StageSeconds& seconds : stages_) {
+          forward = std::max(forward, seconds.forward);
+          backward = std::max(backward, seconds.backward);
         }
         return (m_ - 1) * (forward + backward) + all + waits_s();
       }
@@ -58,9 +58,9 @@ class ClosedForm {
   // What messages that nothing hides add to that: the first micro-batch's way forward and the last one's way back. 2BW
   // does neither, its steps follow one another.
   double waits_s() const {
-    if (paces_.size() == 1 || parts_.sender_waits(workload_.config.vpp)) return 0;
+    if (stages_.size() == 1 || parts_.sender_waits(workload_.config.vpp)) return 0;
     double way = 0;
-    for (size_t s = 0; s + 1 < paces_.size(); ++s) way += 2 * message_s(s);
+    for (size_t s = 0; s + 1 < stages_.size(); ++s) way += 2 * message_s(s);
     if (way == 0) return 0;
     switch (workload_.training.schedule) {
       case Schedule::kTwoBW: return stalls_s();
@@ -74,15 +74,15 @@ class ClosedForm {
   double synchronisation_s() const {
     if (workload_.training.schedule == Schedule::kTwoBW) return steady_synchronisation_s();
     double before = 0, after = 0, embedding = 0, slack_before = 0, slack_after = 0;
-    for (size_t s = 0; s < paces_.size(); ++s) {
+    for (size_t s = 0; s < stages_.size(); ++s) {
       const StageWork& stage = parts_.stages[s];
       const double forward = stage.forward.front().seconds(), backward = stage.backward.front().seconds();
       // Stages behind the first begin later and are done earlier.
       before = std::max(before, left(parts_.parameters_hidden, stage.parameters.seconds, forward) - slack_before);
       after = std::max(after, left(parts_.gradients_hidden, stage.gradients.seconds, backward) - slack_after);
       embedding = std::max(embedding, stage.embedding.seconds);
-      slack_before += paces_[s].forward / vpp_;
-      slack_after += paces_[s].backward / vpp_;
+      slack_before += stages_[s].forward / vpp_;
+      slack_after += stages_[s].backward / vpp_;
     }
     return before + after + embedding;
   }
@@ -96,31 +96,31 @@ class ClosedForm {
  private:
   // 2BW's: beside the whole next step, and what cannot be hidden on the stage that it makes the longest.
   double steady_synchronisation_s() const {
-    const double longest = m_ * paces_[slowest()].both() + waits_s();
+    const double longest = m_ * stages_[slowest()].both() + waits_s();
     double most = 0;
-    for (size_t s = 0; s < paces_.size(); ++s) {
+    for (size_t s = 0; s < stages_.size(); ++s) {
       const StageWork& stage = parts_.stages[s];
       const double whole = stage.gradients.seconds + stage.parameters.seconds;
       const double beside =
           parts_.gradients_hidden * stage.gradients.seconds + parts_.parameters_hidden * stage.parameters.seconds;
       const double hidden = std::max(beside, stage.embedding.seconds);
       const double rest = whole - beside;
-      most = std::max(most, rest + std::max(m_ * paces_[s].both(), hidden) - longest);
+      most = std::max(most, rest + std::max(m_ * stages_[s].both(), hidden) - longest);
     }
     return most;
   }
 
-  Pace pace(int s, int stages) const {
+  StageSeconds seconds_of(int s, int stages) const {
     const StageWork& stage = parts_.stages[static_cast<size_t>(s)];
-    Pace pace{.forward = sum(stage.forward), .backward = sum(stage.backward)};
-    if (stages == 1 || !parts_.sender_waits(workload_.config.vpp)) return pace;
+    StageSeconds seconds{.forward = sum(stage.forward), .backward = sum(stage.backward)};
+    if (stages == 1 || !parts_.sender_waits(workload_.config.vpp)) return seconds;
     const size_t before = static_cast<size_t>((s + stages - 1) % stages);
     const double forward = stage.send.seconds * (s == stages - 1 ? vpp_ - 1 : vpp_);
     const double backward = message_s(before) * (s == 0 ? vpp_ - 1 : vpp_);
-    pace.forward += forward;
-    pace.backward += backward;
-    pace.messages = forward + backward;
-    return pace;
+    seconds.forward += forward;
+    seconds.backward += backward;
+    seconds.messages = forward + backward;
+    return seconds;
   }
   double message_s(size_t stage) const { return parts_.stages[stage].send.seconds; }
 
@@ -128,14 +128,14 @@ class ClosedForm {
   // micro-batch for each that comes back, n are under way between them: their period is at least the n-th part of the
   // way through all of them and back. The first one's slots before the steady phase do not wait.
   double stalls_s() const {
-    const double longest = paces_[slowest()].both();
+    const double longest = stages_[slowest()].both();
     const bool steady = workload_.training.schedule == Schedule::kTwoBW;
     double most = 0;
-    for (size_t first = 0; first < paces_.size(); ++first) {
-      const double alternating = std::max(0.0, m_ - static_cast<double>(paces_.size() - first));
+    for (size_t first = 0; first < stages_.size(); ++first) {
+      const double alternating = std::max(0.0, m_ - static_cast<double>(stages_.size() - first));
       double way = 0, n = 0;
-      for (size_t s = first; s < paces_.size(); ++s) {
-        way += paces_[s].both() + (s > first ? 2 * message_s(s - 1) : 0);
+      for (size_t s = first; s < stages_.size(); ++s) {
+        way += stages_[s].both() + (s > first ? 2 * message_s(s - 1) : 0);
         ++n;
         most = std::max(most, (steady ? m_ / n : std::ceil(alternating / n)) * (way - n * longest));
       }
@@ -147,14 +147,14 @@ class ClosedForm {
   // one's share has its own slot, all of them those between the last micro-batch's on the last chunk and on the first.
   double left(double share, double seconds, double slot) const {
     const double hidden = share * seconds;
-    const double slots = 1 + (vpp_ - 1) * static_cast<double>(paces_.size());
+    const double slots = 1 + (vpp_ - 1) * static_cast<double>(stages_.size());
     return seconds - hidden + std::max({0.0, hidden / vpp_ - slot, hidden - slot * slots});
   }
 
   const Workload& workload_;
   const StepParts& parts_;
   const double vpp_, m_;
-  std::vector<Pace> paces_;
+  std::vector<StageSeconds> stages_;
   double forward_ = 0, backward_ = 0;  // of all stages
 };
 
@@ -186,8 +186,8 @@ StepTime step_time(const Workload& workload, const Hardware& hardware, const Ste
   const double m = parts.micro_batches;
   add_chunks(stage.forward, m, time);
   add_chunks(stage.backward, m, time);
-  time.pipeline_s = m * form.pace_of(slowest).messages + form.waits_s();
-  time.bubble_s = form.pipeline_s() - m * form.pace_of(slowest).both() - form.waits_s();
+  time.pipeline_s = m * form.stage_seconds(slowest).messages + form.waits_s();
+  time.bubble_s = form.pipeline_s() - m * form.stage_seconds(slowest).both() - form.waits_s();
   time.gradients_s += form.synchronisation_s();
   time.optimizer_s = form.optimizer_s();
   time.step_s = time.matrix_s + time.memory_s + time.launch_s + time.tp_s + time.cp_s + time.ep_s + time.pipeline_s +

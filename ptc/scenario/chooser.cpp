@@ -17,7 +17,7 @@ using collection::ParallelConfig;
 // 0 means unlimited.
 double most(double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); }
 
-// A host as good as the best of these in memory, links and cards. Where they differ the kinds themselves bound the
+// A host as good as the best of these in memory, links and NICs. Where they differ the kinds themselves bound the
 // search.
 cluster::Host strongest(const cluster::Cluster& cluster, const std::vector<DeviceId>& devices) {
   cluster::Host merged;
@@ -29,11 +29,11 @@ cluster::Host strongest(const cluster::Cluster& cluster, const std::vector<Devic
     }
     if (host.gpu.peak_flops > merged.gpu.peak_flops) merged.gpu = host.gpu;
     merged.gpu_link_bytes_per_s = most(merged.gpu_link_bytes_per_s, host.gpu_link_bytes_per_s);
-    // All cards as one, so that a GPU's share is right.
-    const double cards = most(merged.nics * merged.nic_bytes_per_s, host.nics * host.nic_bytes_per_s);
+    // All NICs as one, so that a GPU's share is right.
+    const double nics_bytes_per_s = most(merged.nics * merged.nic_bytes_per_s, host.nics * host.nic_bytes_per_s);
     merged.gpus = std::max(merged.gpus, host.gpus);
     merged.nics = 1;
-    merged.nic_bytes_per_s = cards;
+    merged.nic_bytes_per_s = nics_bytes_per_s;
   }
   return merged;
 }
@@ -47,7 +47,7 @@ int64_t smallest_memory(const cluster::Cluster& cluster, const std::vector<Devic
   return smallest;
 }
 
-// All devices are nominal, on whole hosts of one kind whose cards nothing narrows: then any of them will do.
+// All devices are nominal, on whole hosts of one kind whose NICs nothing narrows: then any of them will do.
 bool uniform(const cluster::Cluster& cluster, const Chooser::Question& question) {
   const auto degraded = [&](DeviceId device) { return question.speed.count(device) != 0; };
   if (!cluster::is_wide(cluster) || std::any_of(question.devices.begin(), question.devices.end(), degraded))

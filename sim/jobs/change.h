@@ -65,15 +65,15 @@ class ChangeModel {
   // Advances time to `to_s`; returns the changes that ended until then, sorted by (at_s, job).
   virtual std::vector<ChangeEnd> advance(double to_s) = 0;
 
-  // Training jobs share the fabric with changes. training() and idle() report where jobs train; pace() is the share of
-  // the nominal step rate of a training job, in (0, 1]. The engine queries all training jobs again when `pace_version`
-  // changed. Default: no contention.
+  // Training jobs share the fabric with changes. training() and idle() report where jobs train; step_rate() is the
+  // share of the nominal step rate of a training job, in (0, 1]. The engine queries all training jobs again when
+  // `step_rate_version` changed. Default: no contention.
   virtual void training(JobId /*job*/, const Job& /*spec*/, const Placement& /*placement*/, double /*now_s*/) {}
   virtual void idle(JobId /*job*/, double /*now_s*/) {}
-  virtual uint64_t pace_version() const { return 0; }
-  virtual double pace(JobId /*job*/) const { return 1; }
-  // True if pace() can differ from 1.
-  virtual bool paces() const { return false; }
+  virtual uint64_t step_rate_version() const { return 0; }
+  virtual double step_rate(JobId /*job*/) const { return 1; }
+  // True if step_rate() can differ from 1.
+  virtual bool slows_training() const { return false; }
 
   // Expected seconds of a change, for policies that weigh it.
   virtual double expected_s(const Job& job, int from_gpus, int to_gpus) const = 0;

@@ -92,8 +92,8 @@ class SharedFabric final : public ChangeFabric {
   void train(JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
              double now_s) override;
   void stop(JobId job, double now_s) override;
-  double pace(JobId job) const override { return training_.pace(job); }
-  uint64_t pace_version() const override { return training_.version(); }
+  double step_rate(JobId job) const override { return training_.step_rate(job); }
+  uint64_t step_rate_version() const override { return training_.version(); }
   double alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const override;
   std::string description() const override {
     return "links shared max-min fairly with other changes and with training";

@@ -12,7 +12,7 @@
 //   x          max over its flows of base / got: factor by which its communication takes longer
 //   step'      max( step + exposed · (x − 1),  max over its flows of bytes / got ); the second: a step ends
 //              after all of its communication, also the hidden one
-//   pace       step / step'
+//   step rate  step / step'
 //   left       of every link, for changes: bandwidth less the mean use of training, bytes / step' of each flow
 //
 // So a change slows training by the contention while training communicates, and has the whole remaining bandwidth for

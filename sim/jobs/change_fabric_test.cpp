@@ -31,7 +31,7 @@ std::vector<HostId> hosts(std::initializer_list<int> numbers) {
   return list;
 }
 
-// Hosts of one GPU with one card of 10 B/s each way; nothing else is limited.
+// Hosts of one GPU with one NIC of 10 B/s each way; nothing else is limited.
 cluster::Cluster plain_cluster(int count) {
   cluster::Cluster cluster = testing::ideal_cluster(count, 1);
   for (cluster::Host& host : cluster.hosts) {
@@ -69,9 +69,9 @@ TEST(ChangeFabric, AGroupAloneTakesWhatItsLinksNeed) {
   EXPECT_EQ(fabric->next_end_s(), sched::kNever);
 }
 
-// 100 bytes from 0 s, 100 more over the same card from 4 s: the first has 60 left, which takes it 12 s at half the
+// 100 bytes from 0 s, 100 more over the same NIC from 4 s: the first has 60 left, which takes it 12 s at half the
 // rate; then 40 are left of the second.
-TEST(ChangeFabric, TwoChangesShareACard) {
+TEST(ChangeFabric, TwoChangesShareANic) {
   const cluster::Cluster cluster = plain_cluster(3);
   const auto fabric = make_change_fabric(cluster);
   fabric->start(one_flow(100), hosts({0, 1}), 0);
@@ -85,7 +85,7 @@ TEST(ChangeFabric, TwoChangesShareACard) {
   EXPECT_EQ(fabric->counts().contended, 2);
 }
 
-TEST(ChangeFabric, OneThatIsCancelledLeavesTheCard) {
+TEST(ChangeFabric, OneThatIsCancelledLeavesTheNic) {
   const cluster::Cluster cluster = plain_cluster(3);
   const auto fabric = make_change_fabric(cluster);
   const Fabric::GroupId first = fabric->start(one_flow(100), hosts({0, 1}), 0);
@@ -97,22 +97,22 @@ TEST(ChangeFabric, OneThatIsCancelledLeavesTheCard) {
 }
 
 // The example of change_fabric.h's equations by hand. Training draws 10 B/s for 0.2 s of each second. Beside the change
-// it has 5 B/s: its steps take 1.2 s. The change has 10 - 2 / 1.2 = 8.333 B/s of the card: 100 bytes take 12 s instead
+// it has 5 B/s: its steps take 1.2 s. The change has 10 - 2 / 1.2 = 8.333 B/s of the NIC: 100 bytes take 12 s instead
 // of 10.
-TEST(ChangeFabric, AChangeAndTrainingOnOneCard) {
+TEST(ChangeFabric, AChangeAndTrainingOnOneNic) {
   const cluster::Cluster cluster = plain_cluster(3);
   const auto fabric = make_change_fabric(cluster);
   fabric->train(JobId(0), traffic(), hosts({0, 1}), 0);
-  EXPECT_EQ(fabric->pace(JobId(0)), 1);
-  const uint64_t version = fabric->pace_version();
+  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  const uint64_t version = fabric->step_rate_version();
   fabric->start(one_flow(100), hosts({0, 2}), 0);
-  EXPECT_GT(fabric->pace_version(), version);
-  EXPECT_NEAR(fabric->pace(JobId(0)), 1 / 1.2, 1e-12);
+  EXPECT_GT(fabric->step_rate_version(), version);
+  EXPECT_NEAR(fabric->step_rate(JobId(0)), 1 / 1.2, 1e-12);
   EXPECT_NEAR(fabric->next_end_s(), 12, 1e-9);
   const std::vector<Fabric::End> ended = fabric->advance(100);
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_NEAR(ended[0].at_s, 12, 1e-9);
-  EXPECT_EQ(fabric->pace(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
 }
 
 // Training begins 5 s into the change: 50 bytes left at 8.333 B/s.
@@ -124,9 +124,9 @@ TEST(ChangeFabric, TrainingThatBeginsDisturbsAChangeUnderWay) {
   fabric->train(JobId(0), traffic(), hosts({0, 1}), 5);
   EXPECT_NEAR(fabric->next_end_s(), 5 + 50 / (10 - 2 / 1.2), 1e-9);
   fabric->advance(8);
-  fabric->stop(JobId(0), 8);  // 25 left, the card for itself
+  fabric->stop(JobId(0), 8);  // 25 left, the NIC for itself
   EXPECT_NEAR(fabric->next_end_s(), 8 + 2.5, 1e-9);
-  EXPECT_EQ(fabric->pace(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
 }
 
 // One change after the other, and training that stops and begins again in between: each is as the first one was.
@@ -138,26 +138,26 @@ TEST(ChangeFabric, NothingIsLeftBehind) {
     fabric->train(JobId(0), traffic(), hosts({0, 1}), now_s);
     for (int change = 0; change < 2; ++change) {
       fabric->start(one_flow(100), hosts({0, 2}), now_s + 20 * change);
-      EXPECT_NEAR(fabric->pace(JobId(0)), 1 / 1.2, 1e-12);
+      EXPECT_NEAR(fabric->step_rate(JobId(0)), 1 / 1.2, 1e-12);
       EXPECT_NEAR(fabric->next_end_s(), now_s + 20 * change + 12, 1e-9);
       EXPECT_EQ(fabric->advance(now_s + 20 * change + 20).size(), 1U);
-      EXPECT_EQ(fabric->pace(JobId(0)), 1);
+      EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
     }
     fabric->stop(JobId(0), now_s + 40);
     fabric->start(one_flow(100), hosts({0, 2}), now_s + 50);
     fabric->start(one_flow(100), hosts({0, 1}), now_s + 50);
     EXPECT_NEAR(fabric->next_end_s(), now_s + 70, 1e-9);
-    EXPECT_EQ(fabric->pace(JobId(0)), 1);
+    EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
     EXPECT_EQ(fabric->advance(now_s + 100).size(), 2U);
   }
 }
 
-TEST(ChangeFabric, OtherCardsAreNotDisturbed) {
+TEST(ChangeFabric, OtherNicsAreNotDisturbed) {
   const cluster::Cluster cluster = plain_cluster(4);
   const auto fabric = make_change_fabric(cluster);
   fabric->train(JobId(0), traffic(), hosts({0, 1}), 0);
   fabric->start(one_flow(100), hosts({2, 3}), 0);
-  EXPECT_EQ(fabric->pace(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
   EXPECT_DOUBLE_EQ(fabric->next_end_s(), 10);
   EXPECT_EQ(fabric->counts().contended, 0);
 }

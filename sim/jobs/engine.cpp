@@ -27,7 +27,7 @@ std::map<int, int64_t> sizes_of(const Workload& workload) {
 
 Engine::Engine(const Setup& setup)
     : setup_(setup),
-      books_(*setup.fleet, setup.availability),
+      host_ledger_(*setup.fleet, setup.availability),
       ledger_(*setup.fleet, setup.options.samples),
       jobs_(setup.workload->jobs.size()),
       jobs_on_(setup.fleet->hosts.size()),
@@ -61,7 +61,7 @@ Progress Engine::progress(JobId id) const {
 double Engine::even_per_s(const LiveJob& one) const {
   const Checkpoints& checkpoints = setup_.options.checkpoints;
   const bool writes = checkpoints.every_s > 0 && checkpoints.write_s > 0;
-  if (one.state != State::kTraining || one.beside.valid() || writes || setup_.changes->paces()) return 0;
+  if (one.state != State::kTraining || one.beside.valid() || writes || setup_.changes->slows_training()) return 0;
   return one.training.rate();
 }
 
@@ -126,8 +126,8 @@ absl::Status Engine::progress_jobs() {
 absl::Status Engine::lose_host(HostId host, ChangeCause cause) {
   const std::vector<JobId> there = jobs_on_[static_cast<size_t>(host.value)];
   for (const JobId id : there) lose(id, cause);
-  const bool was_up = books_.up(host);
-  books_.set_down(host, now_s_);
+  const bool was_up = host_ledger_.up(host);
+  host_ledger_.set_down(host, now_s_);
   if (!was_up) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(const std::vector<LostWork> all, setup_.changes->host_lost(host, cause, now_s_));
   for (const LostWork& lost : all) {
@@ -144,8 +144,8 @@ absl::Status Engine::apply_fleet_event(const FleetEvent& event) {
   }
   for (const HostId host : event.hosts) {
     switch (event.kind) {
-      case FleetEvent::Kind::kUp: books_.set_up(host); break;
-      case FleetEvent::Kind::kNotice: books_.set_noticed(host); break;
+      case FleetEvent::Kind::kUp: host_ledger_.set_up(host); break;
+      case FleetEvent::Kind::kNotice: host_ledger_.set_noticed(host); break;
       default: {
         const bool taken = event.kind == FleetEvent::Kind::kTaken;
         SCALAI_RETURN_IF_ERROR(lose_host(host, taken ? ChangeCause::kTaken : ChangeCause::kLost));
@@ -180,7 +180,7 @@ void Engine::submit_jobs() {
     one.arrived_unusable_gpu_s = ledger_.unusable_gpu_s(all[next_job_].gpus);
     ++use_.waiting_jobs;
     active_.push_back(id);
-    if (all[next_job_].gpus > books_.largest_ever()) {
+    if (all[next_job_].gpus > host_ledger_.largest_ever()) {
       end_job(id, JobEnd::kTooLarge);
       continue;
     }
@@ -238,8 +238,8 @@ absl::Status Engine::repace() {
     if (live(touched_[k]).state == State::kTraining) SCALAI_RETURN_IF_ERROR(retime(touched_[k]));
   }
   touched_.clear();
-  if (setup_.changes->pace_version() == pace_version_) return absl::OkStatus();
-  pace_version_ = setup_.changes->pace_version();
+  if (setup_.changes->step_rate_version() == step_rate_version_) return absl::OkStatus();
+  step_rate_version_ = setup_.changes->step_rate_version();
   for (const JobId id : active()) {
     if (live(id).state == State::kTraining) SCALAI_RETURN_IF_ERROR(retime(id));
   }
@@ -247,7 +247,7 @@ absl::Status Engine::repace() {
 }
 
 absl::Status Engine::instant(double at_s) {
-  ledger_.advance(at_s, use_, books_);
+  ledger_.advance(at_s, use_, host_ledger_);
   now_s_ = at_s;
   events_.clear();
   SCALAI_RETURN_IF_ERROR(end_changes());
@@ -262,7 +262,7 @@ absl::Status Engine::instant(double at_s) {
   }
   if (!events_.empty()) SCALAI_RETURN_IF_ERROR(ask_policy());
   SCALAI_RETURN_IF_ERROR(repace());
-  ledger_.sample(use_, books_);
+  ledger_.sample(use_, host_ledger_);
   return absl::OkStatus();
 }
 
@@ -271,9 +271,9 @@ bool Engine::could_run(const Job& spec) const {
   for (size_t t = 0; t < fleet().types.size(); ++t) {
     const GpuType type(static_cast<int64_t>(t));
     const int gpus = std::min(spec.gpus, spec.min_gpus);
-    if (books_.capacity(type) < gpus) continue;
+    if (host_ledger_.capacity(type) < gpus) continue;
     if (throughput().rate(spec, type, gpus, 0).per_s > 0) return true;
-    if (books_.capacity(type) >= spec.gpus && throughput().rate(spec, type, spec.gpus, 0).per_s > 0) return true;
+    if (host_ledger_.capacity(type) >= spec.gpus && throughput().rate(spec, type, spec.gpus, 0).per_s > 0) return true;
   }
   return false;
 }
@@ -313,11 +313,11 @@ absl::StatusOr<Outcome> Engine::run() {
     SCALAI_CHECK(at_s >= now_s_, fmt::format("time goes back from {} to {}", now_s_, at_s));
   }
   if (const double end_s = until_s(); at_s > end_s && at_s != kNever && ended_ < total) {
-    ledger_.advance(end_s, use_, books_);
+    ledger_.advance(end_s, use_, host_ledger_);
     now_s_ = end_s;
   }
   SCALAI_RETURN_IF_ERROR(end_run());
-  ledger_.sample(use_, books_);
+  ledger_.sample(use_, host_ledger_);
   ledger_.finish(sizes_of(*setup_.workload), &outcome_);
   outcome_.end_s = now_s_;
   if (outcome_.window) outcome_.window->to_s = std::min(outcome_.window->to_s, now_s_);

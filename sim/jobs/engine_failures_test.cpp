@@ -55,12 +55,12 @@ class Noting : public ChangeModel {
   std::string description() const override { return "noting"; }
 
   // Traffic of the second change on slows the training ones to half.
-  uint64_t pace_version() const override { return pace_version_; }
-  bool paces() const override { return true; }
-  double pace(JobId) const override { return pace_; }
-  void set_pace(double pace) {
-    pace_ = pace;
-    ++pace_version_;
+  uint64_t step_rate_version() const override { return step_rate_version_; }
+  bool slows_training() const override { return true; }
+  double step_rate(JobId) const override { return step_rate_; }
+  void set_step_rate(double step_rate) {
+    step_rate_ = step_rate;
+    ++step_rate_version_;
   }
   void training(JobId job, const Job&, const Placement&, double now_s) override {
     notes.push_back(fmt::format("{} {} trains", now_s, job.value));
@@ -71,8 +71,8 @@ class Noting : public ChangeModel {
 
  private:
   std::unique_ptr<ChangeModel> timed_ = make_constant_changes({.change_s = 10, .start_s = 10});
-  double pace_ = 1;
-  uint64_t pace_version_ = 0;
+  double step_rate_ = 1;
+  uint64_t step_rate_version_ = 0;
 };
 
 struct Bench {
@@ -207,20 +207,20 @@ TEST(Failures, ThePaceOfTrainingMayChange) {
   class Slowing : public Noting {
    public:
     absl::StatusOr<double> begin(const Change& change) override {
-      if (change.job.value == 1) set_pace(0.5);
+      if (change.job.value == 1) set_step_rate(0.5);
       return Noting::begin(change);
     }
     std::vector<ChangeEnd> advance(double to_s) override {
       std::vector<ChangeEnd> ends = Noting::advance(to_s);
       for (const ChangeEnd& end : ends) {
-        if (end.job.value == 1) set_pace(1);
+        if (end.job.value == 1) set_step_rate(1);
       }
       return ends;
     }
   } slowing;
   bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100), testing::rigid_job("b", 40, 2, 10)};
   const Outcome outcome = bench.play(&slowing);
-  EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(10 + 100 + 5));  // 10 s at half pace
+  EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(10 + 100 + 5));  // 10 s at half the step rate
 }
 
 }  // namespace

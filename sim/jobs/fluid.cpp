@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 #include "sim/jobs/internal/fair_share.h"
-#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/ledger.h"
 
 namespace scalai::sched {
@@ -31,7 +31,7 @@ class Fluid final : public View {
   Fluid(const Setup& setup, FluidPolicy& policy)
       : setup_(setup),
         policy_(policy),
-        books_(*setup.fleet, setup.availability),
+        host_ledger_(*setup.fleet, setup.availability),
         ledger_(*setup.fleet, setup.options.samples),
         jobs_(setup.workload->jobs.size()) {
     outcome_.jobs.resize(jobs_.size());
@@ -46,8 +46,8 @@ class Fluid final : public View {
 
   double now_s() const override { return now_s_; }
   const Fleet& fleet() const override { return *setup_.fleet; }
-  int capacity(GpuType type) const override { return books_.capacity(type); }
-  int capacity(HostId host) const override { return books_.capacity(host); }
+  int capacity(GpuType type) const override { return host_ledger_.capacity(type); }
+  int capacity(HostId host) const override { return host_ledger_.capacity(host); }
   double price(GpuType type) const override { return ledger_.price(type); }
   const Job& job(JobId id) const override { return setup_.workload->jobs[static_cast<size_t>(id.value)]; }
   std::span<const JobId> active() const override { return active_; }
@@ -75,14 +75,14 @@ class Fluid final : public View {
       fleet_events();
       submit_jobs();
       SCALAI_RETURN_IF_ERROR(share_out());
-      ledger_.sample(use_, books_);
+      ledger_.sample(use_, host_ledger_);
       if (setup_.watcher.progress && outcome_.decisions % 64 == 0) setup_.watcher.progress(now_s_, ended_, total);
     }
     if (const double end_s = until_s(); at_s > end_s && at_s != kNever && ended_ < total) advance(end_s);
     for (size_t k = 0; k < jobs_.size(); ++k) {
       if (left_.size() <= k || left_[k] == 0) end_job(JobId(static_cast<int64_t>(k)), JobEnd::kUnfinished);
     }
-    ledger_.sample(use_, books_);
+    ledger_.sample(use_, host_ledger_);
     ledger_.finish({}, &outcome_);
     outcome_.training_gpu_s = training_gpu_s_;
     outcome_.changing_gpu_s = 0;
@@ -123,7 +123,7 @@ class Fluid final : public View {
     if (outcome_.window) {
       counted = std::max(0.0, std::min(to_s, outcome_.window->to_s) - std::max(now_s_, outcome_.window->from_s));
     }
-    ledger_.advance(to_s, use_, books_);
+    ledger_.advance(to_s, use_, host_ledger_);
     for (const JobId id : active_) {
       FluidJob& one = live(id);
       if (one.rate <= 0) continue;
@@ -156,10 +156,10 @@ class Fluid final : public View {
       if (event.kind == FleetEvent::Kind::kPrice) ledger_.set_price(event.type, event.price);
       for (const HostId host : event.hosts) {
         switch (event.kind) {
-          case FleetEvent::Kind::kUp: books_.set_up(host); break;
-          case FleetEvent::Kind::kNotice: books_.set_noticed(host); break;
+          case FleetEvent::Kind::kUp: host_ledger_.set_up(host); break;
+          case FleetEvent::Kind::kNotice: host_ledger_.set_noticed(host); break;
           case FleetEvent::Kind::kPrice: break;
-          default: books_.set_down(host, now_s_);
+          default: host_ledger_.set_down(host, now_s_);
         }
       }
     }
@@ -174,7 +174,7 @@ class Fluid final : public View {
       live(id).until_work = all[next_job_].work;
       live(id).arrived_job_s = ledger_.job_s();
       live(id).arrived_up_gpu_s = ledger_.up_gpu_s();
-      if (all[next_job_].gpus > books_.largest_ever())
+      if (all[next_job_].gpus > host_ledger_.largest_ever())
         end_job(id, JobEnd::kTooLarge);
       else
         active_.push_back(id);
@@ -227,7 +227,7 @@ class Fluid final : public View {
     use_ = {};
     busy_ = 0;
     for (size_t t = 0; t < used.size(); ++t) {
-      const int there = books_.capacity(GpuType(static_cast<int64_t>(t)));
+      const int there = host_ledger_.capacity(GpuType(static_cast<int64_t>(t)));
       if (used[t] > there + kRounding * (1 + there) * 1000) {
         return absl::InternalError(
             fmt::format("shares of {} GPUs of type {}, of {}", used[t], fleet().types[t].name, there));
@@ -245,7 +245,7 @@ class Fluid final : public View {
 
   Setup setup_;
   FluidPolicy& policy_;
-  HostBooks books_;
+  HostLedger host_ledger_;
   Ledger ledger_;
   Use use_;
   std::vector<FluidJob> jobs_;

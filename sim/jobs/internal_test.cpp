@@ -11,7 +11,7 @@
 #include "ptc/sched/testing/support.h"
 #include "sim/jobs/internal/bitmap.h"
 #include "sim/jobs/internal/fair_share.h"
-#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/indexed_heap.h"
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
@@ -75,46 +75,46 @@ std::vector<std::pair<int, int>> shares(const Placement& placement) {
   return list;
 }
 
-TEST(HostBooks, OneHostIfItFitsTheFullestThatHasRoom) {
-  HostBooks books(testing::plain_fleet(3, 8), nullptr);
+TEST(HostLedger, OneHostIfItFitsTheFullestThatHasRoom) {
+  HostLedger hosts(testing::plain_fleet(3, 8), nullptr);
   const Placement none;
-  EXPECT_THAT(shares(books.place(GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
-  EXPECT_THAT(shares(books.place(GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
-  EXPECT_THAT(shares(books.place(GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
-  EXPECT_THAT(shares(books.place(GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
-  EXPECT_EQ(books.free(GpuType(0)), 2);
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
+  EXPECT_EQ(hosts.free(GpuType(0)), 2);
 }
 
-TEST(HostBooks, ItsOwnHostBeforeAFullerOne) {
-  HostBooks books(testing::plain_fleet(3, 8), nullptr);
+TEST(HostLedger, ItsOwnHostBeforeAFullerOne) {
+  HostLedger hosts(testing::plain_fleet(3, 8), nullptr);
   const Placement own{.type = GpuType(0), .hosts = {{HostId(2), 4}}};
-  books.place(GpuType(0), 4, Placement{});
-  EXPECT_THAT(shares(books.place(GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
-  EXPECT_THAT(shares(books.place(GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
+  hosts.place(GpuType(0), 4, Placement{});
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
+  EXPECT_THAT(shares(hosts.place(GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
 }
 
-TEST(HostBooks, HostsUnderNoticeTakeNoMoreAndThoseThatAreDownHaveNothing) {
-  HostBooks books(testing::plain_fleet(2, 4), nullptr);
-  const Placement placed = books.place(GpuType(0), 2, Placement{});
-  books.set_noticed(HostId(0));
-  EXPECT_EQ(books.capacity(GpuType(0)), 4);
-  EXPECT_EQ(books.capacity(HostId(0)), 0);
-  EXPECT_EQ(books.up_gpus(), 8);
-  EXPECT_EQ(books.free(GpuType(0)), 4);
-  books.give(placed);
-  EXPECT_EQ(books.free(GpuType(0)), 4);
-  books.set_down(HostId(0), 7);
-  EXPECT_EQ(books.up_gpus(), 4);
-  EXPECT_EQ(books.last_down_s(HostId(0)), 7);
-  EXPECT_THAT(message_of(books.take(placed)), HasSubstr("host 0, which is down"));
-  books.set_up(HostId(0));
-  EXPECT_EQ(books.free(GpuType(0)), 8);
-  EXPECT_TRUE(books.take(placed).ok());
-  EXPECT_EQ(books.free(GpuType(0)), 6);
+TEST(HostLedger, HostsUnderNoticeTakeNoMoreAndThoseThatAreDownHaveNothing) {
+  HostLedger hosts(testing::plain_fleet(2, 4), nullptr);
+  const Placement placed = hosts.place(GpuType(0), 2, Placement{});
+  hosts.set_noticed(HostId(0));
+  EXPECT_EQ(hosts.capacity(GpuType(0)), 4);
+  EXPECT_EQ(hosts.capacity(HostId(0)), 0);
+  EXPECT_EQ(hosts.up_gpus(), 8);
+  EXPECT_EQ(hosts.free(GpuType(0)), 4);
+  hosts.give(placed);
+  EXPECT_EQ(hosts.free(GpuType(0)), 4);
+  hosts.set_down(HostId(0), 7);
+  EXPECT_EQ(hosts.up_gpus(), 4);
+  EXPECT_EQ(hosts.last_down_s(HostId(0)), 7);
+  EXPECT_THAT(message_of(hosts.take(placed)), HasSubstr("host 0, which is down"));
+  hosts.set_up(HostId(0));
+  EXPECT_EQ(hosts.free(GpuType(0)), 8);
+  EXPECT_TRUE(hosts.take(placed).ok());
+  EXPECT_EQ(hosts.free(GpuType(0)), 6);
 }
 
 // Whatever happens, the sums are those of the hosts.
-TEST(HostBooks, SumsStayInStep) {
+TEST(HostLedger, SumsStayInStep) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
@@ -123,22 +123,22 @@ TEST(HostBooks, SumsStayInStep) {
     for (int k = 0; k < 12; ++k) {
       fleet.hosts.push_back({.type = GpuType(random.below(2)), .gpus = static_cast<int>(random.between(1, 8))});
     }
-    HostBooks books(fleet, nullptr);
+    HostLedger hosts(fleet, nullptr);
     std::vector<Placement> placed;
     int held = 0;
     for (int step = 0; step < 300; ++step) {
       const GpuType type(random.below(2));
       const int gpus = static_cast<int>(random.between(1, 12));
-      if (random.below(2) == 0 && gpus <= books.free(type)) {
-        placed.push_back(books.place(type, gpus, placed.empty() ? Placement{} : placed.back()));
+      if (random.below(2) == 0 && gpus <= hosts.free(type)) {
+        placed.push_back(hosts.place(type, gpus, placed.empty() ? Placement{} : placed.back()));
         ASSERT_EQ(placed.back().gpus(), gpus);
         held += gpus;
       } else if (!placed.empty()) {
         held -= placed.front().gpus();
-        books.give(placed.front());
+        hosts.give(placed.front());
         placed.erase(placed.begin());
       }
-      ASSERT_EQ(books.free(GpuType(0)) + books.free(GpuType(1)) + held, fleet.gpus());
+      ASSERT_EQ(hosts.free(GpuType(0)) + hosts.free(GpuType(1)) + held, fleet.gpus());
     }
   }
 }
@@ -173,14 +173,14 @@ TEST(Training, TimesAndWorkAgree) {
 
 TEST(Ledger, IntegratesUseAndPrices) {
   const Fleet fleet = testing::plain_fleet(2, 4, 3600);
-  HostBooks books(fleet, nullptr);
+  HostLedger hosts(fleet, nullptr);
   Ledger ledger(fleet, 10);
-  ledger.advance(10, Use{.held = 6, .training = 4, .running_jobs = 2, .waiting_jobs = 1}, books);
+  ledger.advance(10, Use{.held = 6, .training = 4, .running_jobs = 2, .waiting_jobs = 1}, hosts);
   EXPECT_EQ(ledger.job_s(), 30);
   EXPECT_EQ(ledger.up_gpu_s(), 80);
   EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 10);
   ledger.set_price(GpuType(0), 7200);
-  ledger.advance(11, Use{}, books);
+  ledger.advance(11, Use{}, hosts);
   EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 12);
   Outcome outcome;
   ledger.finish({}, &outcome);
@@ -193,25 +193,25 @@ TEST(Ledger, IntegratesUseAndPrices) {
 // wholly free for 1 s, which is after the window.
 TEST(Ledger, IntegratesFreeGpusByHost) {
   const Fleet fleet = testing::plain_fleet(3, 4);
-  HostBooks books(fleet, nullptr);
-  ASSERT_TRUE(books.take(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
+  HostLedger hosts(fleet, nullptr);
+  ASSERT_TRUE(hosts.take(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
   Ledger ledger(fleet, 10);
   ledger.set_window(5, 15);
-  ledger.sample(Use{}, books);
-  ledger.advance(10, Use{}, books);
+  ledger.sample(Use{}, hosts);
+  ledger.advance(10, Use{}, hosts);
   EXPECT_EQ(ledger.free_gpu_s(), 80);
   EXPECT_EQ(ledger.unusable_gpu_s(1), 0);
   EXPECT_EQ(ledger.unusable_gpu_s(2), 10) << "the one GPU of the first host";
   EXPECT_EQ(ledger.unusable_gpu_s(3), 10);
   EXPECT_EQ(ledger.unusable_gpu_s(4), 40) << "and the three of the second";
   EXPECT_EQ(ledger.unusable_gpu_s(12), 40) << "on a wholly free host all are of use to a job of several hosts";
-  books.set_noticed(HostId(1));
-  ledger.advance(15, Use{}, books);
+  hosts.set_noticed(HostId(1));
+  ledger.advance(15, Use{}, hosts);
   EXPECT_EQ(ledger.free_gpu_s(), 80 + 5 * 5);
-  books.give(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}}});
-  EXPECT_TRUE(books.scattered().empty());
-  ledger.sample(Use{}, books);
-  ledger.advance(16, Use{}, books);
+  hosts.give(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}}});
+  EXPECT_TRUE(hosts.scattered().empty());
+  ledger.sample(Use{}, hosts);
+  ledger.advance(16, Use{}, hosts);
   EXPECT_EQ(ledger.unusable_gpu_s(4), 40 + 5);
   Outcome outcome;
   ledger.finish({{2, 1}, {12, 3}}, &outcome);

@@ -29,7 +29,7 @@ sched::ChangeStrategy planned_strategy(const scenario::Strategy& given) {
 
 // ---- against `scalai sim` -------------------------------------------------------------------------------------------
 
-// Four hosts of four GPUs with cards of 2.5 GB/s, two to a leaf, half the way out of it; gpt3-xl.
+// Four hosts of four GPUs with NICs of 2.5 GB/s, two to a leaf, half the way out of it; gpt3-xl.
 constexpr const char* kScenario = R"(
   schema_version: 1
   name: "one change"
@@ -104,7 +104,7 @@ TEST(PlannedChange, TakesWhatTheSimulatorSays) {
 
 // ---- one job's change slows another down ----------------------------------------------------------------------------
 
-// Two jobs of two hosts' halves on hosts with one card: the second one is given its GPUs by this list.
+// Two jobs of two hosts' halves on hosts with one NIC: the second one is given its GPUs by this list.
 class Listed : public sched::Policy {
  public:
   struct Move {
@@ -139,7 +139,7 @@ struct TwoJobs {
 };
 
 // Both train gpt3-2.7b over hosts 0 and 1. At 50 s the second one moves to hosts 2 and 3, so its state leaves through
-// the cards that the first one trains over.
+// the NICs that the first one trains over.
 TwoJobs run_two_jobs(bool second_moves, bool shared) {
   World world(Machine{.hosts = 4, .gpus = 8, .nics = 1, .nic_bytes_per_s = 3e9}, {.pins = "tp4"});
   world.add("gpt3-2.7b", 64, 300);
@@ -169,10 +169,10 @@ TEST(PlannedChanges, OneJobsChangeSlowsAnotherDown) {
   const TwoJobs still = run_two_jobs(false, true), moving = run_two_jobs(true, true),
                 unshared = run_two_jobs(true, false);
   EXPECT_GT(moving.counts.bytes.cross_host, 30'000'000'000);
-  // The first job finishes later because the second one's state went over its cards …
+  // The first job finishes later because the second one's state went over its NICs …
   EXPECT_GT(moving.first_finish_s, still.first_finish_s + 0.5);
   EXPECT_EQ(unshared.first_finish_s, still.first_finish_s);
-  // … and the second one's change takes longer than on idle cards.
+  // … and the second one's change takes longer than on idle NICs.
   EXPECT_GT(moving.second_change_gpu_s, unshared.second_change_gpu_s * 1.01);
 }
 

@@ -19,9 +19,9 @@ TEST(TrainingShares, HasItsFullPaceAlone) {
   const TrainingShares::Job job = trainer({0});
   shares.add(JobId(0), job);
   const std::vector<change::LinkRate> left = shares.update();
-  EXPECT_EQ(shares.pace(JobId(0)), 1);
+  EXPECT_EQ(shares.step_rate(JobId(0)), 1);
   EXPECT_EQ(left, (std::vector<change::LinkRate>{{0, 8}}));  // 2 bytes a second on average
-  EXPECT_EQ(shares.pace(JobId(7)), 1);                       // nobody knows it
+  EXPECT_EQ(shares.step_rate(JobId(7)), 1);                  // nobody knows it
 }
 
 // While it communicates a change takes half of the link: 0.4 s instead of 0.2. Steps take 1.2 s; 2 bytes in these leave
@@ -32,13 +32,13 @@ TEST(TrainingShares, CommunicatesAtItsShareBesideAChange) {
   shares.add_change({0});
   shares.add(JobId(0), job);
   const std::vector<change::LinkRate> left = shares.update();
-  EXPECT_NEAR(shares.pace(JobId(0)), 1 / 1.2, 1e-12);
+  EXPECT_NEAR(shares.step_rate(JobId(0)), 1 / 1.2, 1e-12);
   ASSERT_EQ(left.size(), 1U);
   EXPECT_NEAR(left[0].bytes_per_s, 10 - 2 / 1.2, 1e-12);
   const uint64_t version = shares.version();
   shares.remove_change({0});
   shares.update();
-  EXPECT_EQ(shares.pace(JobId(0)), 1);
+  EXPECT_EQ(shares.step_rate(JobId(0)), 1);
   EXPECT_GT(shares.version(), version);
   shares.remove(JobId(0));
   EXPECT_EQ(shares.update(), (std::vector<change::LinkRate>{{0, 10}}));
@@ -51,7 +51,7 @@ TEST(TrainingShares, IsNotDisturbedWhereThereIsEnough) {
   shares.add(JobId(0), job);
   shares.add_change({0});
   shares.update();
-  EXPECT_EQ(shares.pace(JobId(0)), 1);
+  EXPECT_EQ(shares.step_rate(JobId(0)), 1);
 }
 
 // Of 10 B/s four changes leave it 2 B/s: 5 times as long.
@@ -61,7 +61,7 @@ TEST(TrainingShares, EachChangeIsOneMore) {
   shares.add(JobId(0), job);
   for (int k = 0; k < 4; ++k) shares.add_change({0});
   shares.update();
-  EXPECT_NEAR(shares.pace(JobId(0)), 1 / (1 + 0.2 * 4), 1e-12);
+  EXPECT_NEAR(shares.step_rate(JobId(0)), 1 / (1 + 0.2 * 4), 1e-12);
 }
 
 // 9 bytes in 1 s, all hidden: beside a change they take 1.8 s, and so does the step.
@@ -71,7 +71,7 @@ TEST(TrainingShares, HiddenCommunicationIsNotOverBeforeItsBytesAre) {
   shares.add(JobId(0), job);
   shares.add_change({0});
   const std::vector<change::LinkRate> left = shares.update();
-  EXPECT_NEAR(shares.pace(JobId(0)), 1 / 1.8, 1e-12);
+  EXPECT_NEAR(shares.step_rate(JobId(0)), 1 / 1.8, 1e-12);
   EXPECT_NEAR(left[0].bytes_per_s, 5, 1e-12);
 }
 
@@ -82,11 +82,11 @@ TEST(TrainingShares, JobsThatTrainDoNotSlowEachOtherDown) {
   shares.add(JobId(0), job);
   shares.add(JobId(1), job);
   shares.update();
-  EXPECT_EQ(shares.pace(JobId(0)), 1);
+  EXPECT_EQ(shares.step_rate(JobId(0)), 1);
   shares.add_change({0});
   shares.update();
-  EXPECT_NEAR(shares.pace(JobId(0)), 1 / (1 + 0.2 * 0.5), 1e-12);  // 5 B/s without, 10/3 with
-  EXPECT_EQ(shares.pace(JobId(0)), shares.pace(JobId(1)));
+  EXPECT_NEAR(shares.step_rate(JobId(0)), 1 / (1 + 0.2 * 0.5), 1e-12);  // 5 B/s without, 10/3 with
+  EXPECT_EQ(shares.step_rate(JobId(0)), shares.step_rate(JobId(1)));
 }
 
 TEST(TrainingShares, TheSlowestFlowCounts) {
@@ -98,10 +98,10 @@ TEST(TrainingShares, TheSlowestFlowCounts) {
   shares.add(JobId(0), job);
   shares.add_change({1});
   shares.update();
-  EXPECT_NEAR(shares.pace(JobId(0)), 1 / 1.2, 1e-12);
+  EXPECT_NEAR(shares.step_rate(JobId(0)), 1 / 1.2, 1e-12);
 }
 
-// Whatever comes and goes: paces and bandwidths follow from what is there now.
+// Whatever comes and goes: rates and bandwidths follow from what is there now.
 TEST(TrainingShares, HistoryDoesNotMatter) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -149,7 +149,7 @@ TEST(TrainingShares, HistoryDoesNotMatter) {
     for (const std::vector<int>& links : changes) fresh.add_change(links);
     std::vector<double> expected = capacities;
     for (const change::LinkRate& rate : fresh.update()) expected[static_cast<size_t>(rate.link)] = rate.bytes_per_s;
-    for (int j = 0; j < 4; ++j) EXPECT_NEAR(shares.pace(JobId(j)), fresh.pace(JobId(j)), 1e-9);
+    for (int j = 0; j < 4; ++j) EXPECT_NEAR(shares.step_rate(JobId(j)), fresh.step_rate(JobId(j)), 1e-9);
     for (size_t l = 0; l < capacities.size(); ++l) EXPECT_NEAR(bandwidth[l], expected[l], 1e-9 * capacities[l]);
   }
 }

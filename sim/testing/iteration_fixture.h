@@ -42,7 +42,7 @@ inline cluster::Cluster ideal_cluster(int hosts, int gpus) {
   return cluster;
 }
 
-// 2 hosts of 2 GPUs: 100 B/s inside, cards of 10 B/s, one a GPU.
+// 2 hosts of 2 GPUs: 100 B/s inside, NICs of 10 B/s, one a GPU.
 inline cluster::Cluster small_cluster() {
   cluster::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 2, .nic_bytes_per_s = 10});
   for (cluster::Host& host : cluster.hosts) {

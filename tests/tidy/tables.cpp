@@ -121,6 +121,14 @@ const std::vector<BannedWord>& words() {
       {"using namespace std", Where::kCode, {}, "name what is used"},
       {"catch (...)", Where::kCode, {}, "catch what the library documents"},
       {"catch(...)", Where::kCode, {}, "catch what the library documents"},
+      // Words of ours for which the field has one.
+      {"crew", Where::kCode, {}, "pool, or WorkerPool"},
+      {"books", Where::kCode, {}, "ledger"},
+      {"pace", Where::kCode, {}, "rate"},
+      {"hear", Where::kCode, {}, "receive"},
+      {"heard", Where::kCode, {}, "received"},
+      {"card", Where::kCode, {}, "nic, or gpu"},
+      {"cards", Where::kCode, {}, "nics, or gpus"},
   };
   return banned;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The state of an ExecRuntime and its handlers, spread over four sources:
 //   exec_runtime.cpp         commands, executions
-//   exec_runtime_clock.cpp   time, real training up to it, and what is heard on the way
+//   exec_runtime_clock.cpp   time, real training up to it, and the events received on the way
 //   exec_runtime_copies.cpp  copies, checkpoints, and the checkpoint of a job's last step
 //   exec_runtime_resume.cpp  what an earlier controller did, and going on from there
 
@@ -32,11 +32,11 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
 
 class ExecRuntime::Impl {
  public:
-  Impl(const scenario::Scenario& scenario, ControllerEnd& controller, Crew& crew, control::Recorder& recorder,
+  Impl(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool, control::Recorder& recorder,
        ExecOptions options)
       : scenario_(scenario),
         controller_(controller),
-        crew_(crew),
+        pool_(pool),
         recorder_(recorder),
         options_(std::move(options)),
         started_(std::chrono::steady_clock::now()),
@@ -45,7 +45,7 @@ class ExecRuntime::Impl {
         agenda_(scenario.cluster, platform_, network_, modelled_) {
     replaying_ = options_.resume;
     for (size_t i = 0; i < scenario.jobs.size(); ++i)
-      jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, crew, options_)});
+      jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, pool, options_)});
     tell_unkept();
   }
 
@@ -114,7 +114,7 @@ class ExecRuntime::Impl {
     bool told_late = false;                  // that training waits for checkpoints
     std::optional<control::Train> training;  // the Train command that has not come to its end
     bool copies_state = false;               // trainers train elsewhere, and copy their state at the end of each part
-    int64_t part_steps = 1;                  // of real training between two times when requests are heard
+    int64_t part_steps = 1;                  // of real training between two times when requests are received
     // With `training` only.
     control::Training where() const {
       return {training->start_s, training->from_step, training->until_step, training->step_s};
@@ -187,8 +187,8 @@ class ExecRuntime::Impl {
   // The agenda's side of it; events that follow, without those that were reported before.
   std::vector<control::EventBody> end_modelled_stage(int job_index);
   absl::Status read_samples();
-  absl::Status explained(const absl::Status& status);
-  void hear(double timeout_s);
+  absl::Status unless_lost(const absl::Status& status);
+  void receive_events(double timeout_s);
   // What is written down of an earlier controller has been done, but for what its last event led to: that is done
   // again, whatever came of it.
   bool past_is_over() const { return next_past_ == options_.past.size(); }
@@ -202,7 +202,7 @@ class ExecRuntime::Impl {
   bool replay(const control::Event& event);
   enum class Verdict : uint8_t { kIsIt, kNothing, kOther };
   Verdict compare(const Agenda::Happening& happening, const control::Event& event);
-  // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
+  // What happens next, by the clock; nothing where an event was received first, or nothing can happen.
   absl::StatusOr<std::optional<Agenda::Happening>> await_next();
   void worker_lost(HostId host, const std::string& why);
   bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
@@ -211,7 +211,7 @@ class ExecRuntime::Impl {
 
   const scenario::Scenario& scenario_;
   ControllerEnd& controller_;
-  Crew& crew_;
+  WorkerPool& pool_;
   control::Recorder& recorder_;
   const ExecOptions options_;
   std::chrono::steady_clock::time_point started_;  // real time of scenario time 0
@@ -221,7 +221,7 @@ class ExecRuntime::Impl {
   change::MaxMinBackend network_;
   control::Recorder modelled_;  // the agenda's transfers, which nobody reads
   Agenda agenda_;
-  std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
+  std::deque<Agenda::Happening> pending_;  // that wait until events received before them are dealt with
   std::vector<JobState> jobs_;
   std::deque<control::Event> ready_;
   int64_t losses_ = 0;  // workers lost so far

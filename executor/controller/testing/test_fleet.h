@@ -81,7 +81,7 @@ class Fleet {
     controller_ = network_.start({.epoch = ++epoch_, .hosts = options_.hosts}, kToken).value();
   }
   int deaths() const { return deaths_; }  // that nobody asked for
-  CrewOptions crew_options() {
+  WorkerPoolOptions pool_options() {
     return {.force_network = options_.network,
             .deadline_s = 60,
             .join_s = 30,
@@ -248,8 +248,8 @@ inline Ran execute(const scenario::Scenario& scenario, const std::string& strate
                    Fleet::Options fleet_options = {}, ExecOptions options = {}) {
   fleet_options.hosts = static_cast<int32_t>(scenario.cluster.hosts.size());
   Fleet fleet(std::move(fleet_options));
-  Crew crew(scenario.cluster, fleet.controller(), fleet.crew_options());
-  const absl::Status started = crew.start();
+  WorkerPool pool(scenario.cluster, fleet.controller(), fleet.pool_options());
+  const absl::Status started = pool.start();
   fleet.begin();
   Ran ran;
   if (!started.ok()) {
@@ -260,7 +260,7 @@ inline Ran execute(const scenario::Scenario& scenario, const std::string& strate
   options.folder = folder;
   const scenario::Strategy how = scenario::find_strategy(strategy, scenario.costs).value();
   options.stores = how.costs.stores;
-  ExecRuntime runtime(scenario, fleet.controller(), crew, recorder, std::move(options));
+  ExecRuntime runtime(scenario, fleet.controller(), pool, recorder, std::move(options));
   ran.report = control::run(scenario, how, runtime, {.check_plans = true, .reads_samples = true});
   if (ran.report.ok()) {
     ran.report->runtime = "exec";

@@ -20,13 +20,13 @@ inline void put(std::byte* device, std::span<const std::byte> bytes, int gpu = 0
   const Stream stream = value_or_die(Stream::create(gpu));
   std::memcpy(pinned.data(), bytes.data(), bytes.size());
   EXPECT_OK(stream.copy(device, pinned.data(), static_cast<int64_t>(bytes.size())));
-  EXPECT_OK(stream.finish());
+  EXPECT_OK(stream.synchronize());
 }
 inline std::vector<std::byte> get(const std::byte* device, int64_t bytes, int gpu = 0) {
   const PinnedBuffer pinned = value_or_die(PinnedBuffer::create(bytes));
   const Stream stream = value_or_die(Stream::create(gpu));
   EXPECT_OK(stream.copy(pinned.data(), device, bytes));
-  EXPECT_OK(stream.finish());
+  EXPECT_OK(stream.synchronize());
   return {pinned.data(), pinned.data() + bytes};
 }
 

@@ -64,7 +64,7 @@ class CommunicatorState {
 
 // Growing pauses between looks: none at first, because a pause takes Linux 60 µs at least, and then longer ones, so
 // that what is quick is seen at once and a long wait costs nothing.
-class Pace {
+class PollPause {
  public:
   std::chrono::microseconds next();
 

@@ -35,7 +35,7 @@ void SyncTest::begin(Collection from, Collection to, Setup setup) {
   cluster_ = joint_cluster(shape, gpus);
   training_cluster_ = joint_cluster(shape, {});
   trainers_.emplace(Fleet::Options{.hosts = kHosts, .network = setup.network});
-  training_.emplace(training_cluster_, trainers_->controller(), trainers_->crew_options());
+  training_.emplace(training_cluster_, trainers_->controller(), trainers_->pool_options());
   ASSERT_TRUE(training_->start().ok());
   receivers_.emplace(Fleet::Options{.hosts = kHosts + setup.receivers,
                                     .first_host = kHosts,
@@ -43,15 +43,15 @@ void SyncTest::begin(Collection from, Collection to, Setup setup) {
                                     .network = setup.network,
                                     .backend = setup.backend,
                                     .loopback = &trainers_->loopback()});
-  crew_.emplace(cluster_, receivers_->controller(), receivers_->crew_options());
-  ASSERT_TRUE(crew_->start().ok());
+  pool_.emplace(cluster_, receivers_->controller(), receivers_->pool_options());
+  ASSERT_TRUE(pool_->start().ok());
   SyncTarget target;
   target.layout.collection = std::move(to);
   target.gpus_of_host = std::move(gpus);
   target.transforms = setup.transforms;
   target.dtype = setup.dtype;
   target.folder = folder_;
-  sync_.emplace(cluster_, receivers_->controller(), *crew_,
+  sync_.emplace(cluster_, receivers_->controller(), *pool_,
                 Sync::Options{.place = "the run", .target = std::move(target), .first_host = kHosts});
   CommandBody body;
   CommandBody::Create& create = *body.mutable_create();
@@ -86,7 +86,7 @@ Shown SyncTest::shown() {
 
 void SyncTest::end() {
   sync_.reset();
-  crew_.reset();
+  pool_.reset();
   receivers_.reset();
   training_.reset();
   trainers_.reset();
@@ -117,8 +117,8 @@ std::unique_ptr<Places> SyncTest::reader_places() {
       .host = HostId(std::ssize(gpus) - 1), .segments = {.capacity = 1 << 20}, .backend = kBackend.get()});
   SCALAI_CHECK(places->setup(gpus).ok());
   std::vector<WorkerJoined> workers;
-  for (const HostId host : crew_->living()) {
-    const proto::Peer peer = crew_->peer_of(host);
+  for (const HostId host : pool_->living()) {
+    const proto::Peer peer = pool_->peer_of(host);
     WorkerJoined& one = workers.emplace_back();
     one.host = peer.host();
     for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
@@ -129,7 +129,7 @@ std::unique_ptr<Places> SyncTest::reader_places() {
 
 std::string SyncTest::wrong(int64_t step, int64_t epoch) {
   std::string text;
-  for (const HostId host : crew_->living()) text += wrong_on(host, step, epoch);
+  for (const HostId host : pool_->living()) text += wrong_on(host, step, epoch);
   return text;
 }
 
@@ -138,7 +138,7 @@ std::string SyncTest::wrong_on(HostId host, int64_t step, int64_t epoch) {
   body.mutable_verify()->set_job(0);
   body.mutable_verify()->set_version(StateVersion::epoch(epoch).wire());
   body.mutable_verify()->set_step(step);
-  const auto replies = crew_->call("verify", {host}, body);
+  const auto replies = pool_->call("verify", {host}, body);
   if (!replies.ok()) return std::string(replies.status().message());
   int64_t bytes = 0;
   std::string text;
@@ -150,12 +150,12 @@ std::string SyncTest::wrong_on(HostId host, int64_t step, int64_t epoch) {
   return text;
 }
 
-std::map<int32_t, uint64_t> SyncTest::sums(Crew& crew, int32_t job, int64_t epoch) {
+std::map<int32_t, uint64_t> SyncTest::sums(WorkerPool& pool, int32_t job, int64_t epoch) {
   CommandBody body;
   body.mutable_digest()->set_job(job);
   body.mutable_digest()->set_version(StateVersion::epoch(epoch).wire());
   std::map<std::pair<int32_t, std::string>, uint64_t> boxes;
-  const std::vector<proto::ReplyBody> replies = crew.call("digest", crew.living(), body).value();
+  const std::vector<proto::ReplyBody> replies = pool.call("digest", pool.living(), body).value();
   for (const proto::ReplyBody& reply : replies) {
     for (const proto::PieceSum& one : reply.sums()) boxes[{one.box().tensor(), box_of(one.box())->str()}] = one.sum();
   }

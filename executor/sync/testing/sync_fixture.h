@@ -71,14 +71,14 @@ class SyncTest : public ::testing::Test {
   std::string wrong(int64_t step, int64_t epoch);
   std::string wrong_on(HostId host, int64_t step, int64_t epoch);
   // The sum of each tensor's elements, over the boxes that these workers hold.
-  static std::map<int32_t, uint64_t> sums(Crew& crew, int32_t job, int64_t epoch);
+  static std::map<int32_t, uint64_t> sums(WorkerPool& pool, int32_t job, int64_t epoch);
 
   std::string folder_;  // of what steps read
   Setup setup_;
   Collection from_;
   cluster::Cluster cluster_, training_cluster_;
   std::optional<Fleet> trainers_, receivers_;
-  std::optional<Crew> training_, crew_;
+  std::optional<WorkerPool> training_, pool_;
   std::optional<Sync> sync_;
   int64_t step_ = 1, next_ = 0;
 };

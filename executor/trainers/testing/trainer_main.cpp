@@ -85,7 +85,7 @@ class Trainer {
 
   int run() {
     for (;;) {
-      const json order = hear();
+      const json order = receive();
       const std::string what = order.at("do");
       if (what == "leave") return std::atoi(variable("SCALAI_TEST_LEAVES").c_str());
       if (what == "meet") meet();
@@ -106,7 +106,7 @@ class Trainer {
     const std::string line = json_text(message) + "\n";
     SCALAI_CHECK(::send(socket_, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()));
   }
-  json hear() {
+  json receive() {
     while (received_.find('\n') == std::string::npos) {
       std::array<char, 65536> buffer{};
       alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(253 * sizeof(int))> control{};
@@ -237,7 +237,7 @@ class Trainer {
       }
       if (std::exchange(ask, false)) {
         say({{"done", "rewriting"}});
-        SCALAI_CHECK(hear().at("do") == "rewrite");
+        SCALAI_CHECK(receive().at("do") == "rewrite");
       }
       if (!variable("SCALAI_TEST_READS").empty()) say({{"read", {step_, 1, 0, 0}}, {"share", {0, 1}}});
       word_->store(static_cast<uint64_t>(2 * step_ + 1));

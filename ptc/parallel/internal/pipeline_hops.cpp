@@ -14,10 +14,10 @@ double least(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, 
 
 struct End {
   int64_t host = 0;
-  int card = 0;
+  int nic = 0;
   bool enters = false;
-  double card_bytes_per_s = 0, limit_bytes_per_s = 0;
-  std::tuple<int64_t, int, bool> key() const { return {host, card, enters}; }
+  double nic_bytes_per_s = 0, limit_bytes_per_s = 0;
+  std::tuple<int64_t, int, bool> key() const { return {host, nic, enters}; }
 };
 
 Hop hop_of(std::vector<End> ends) {
@@ -26,7 +26,7 @@ Hop hop_of(std::vector<End> ends) {
   for (size_t first = 0, i = 1; i <= ends.size(); ++i) {
     hop.bytes_per_s = least(hop.bytes_per_s, ends[i - 1].limit_bytes_per_s);
     if (i < ends.size() && ends[i].key() == ends[first].key()) continue;
-    hop.bytes_per_s = least(hop.bytes_per_s, ends[first].card_bytes_per_s / static_cast<double>(i - first));
+    hop.bytes_per_s = least(hop.bytes_per_s, ends[first].nic_bytes_per_s / static_cast<double>(i - first));
     first = i;
   }
   return hop;
@@ -35,11 +35,12 @@ Hop hop_of(std::vector<End> ends) {
 }  // namespace
 
 Port port_of(const cluster::Host& host, int64_t host_index, int local) {
-  // More cards than GPUs: each GPU has several.
-  const double cards = host.nics * host.nic_bytes_per_s;
+  // More NICs than GPUs: each GPU has several.
+  const double nics_bytes_per_s = host.nics * host.nic_bytes_per_s;
   return {.host = host_index,
-          .card = local * host.nics / host.gpus,
-          .card_bytes_per_s = host.nics > host.gpus ? cards / host.gpus : std::min(cards, host.nic_bytes_per_s),
+          .nic = local * host.nics / host.gpus,
+          .nic_bytes_per_s =
+              host.nics > host.gpus ? nics_bytes_per_s / host.gpus : std::min(nics_bytes_per_s, host.nic_bytes_per_s),
           .limit_bytes_per_s = host.pcie_bytes_per_s};
 }
 
@@ -56,8 +57,8 @@ std::vector<Hop> hops_of(const PipelineRanks& ranks, const std::function<Port(in
       for (int i = first; i < first + ranks.stride; ++i) {
         const Port from = port_of_rank(i + stage * ranks.stride), to = port_of_rank(i + next * ranks.stride);
         if (from.host == to.host) continue;
-        ends.push_back({from.host, from.card, false, from.card_bytes_per_s, from.limit_bytes_per_s});
-        ends.push_back({to.host, to.card, true, to.card_bytes_per_s, to.limit_bytes_per_s});
+        ends.push_back({from.host, from.nic, false, from.nic_bytes_per_s, from.limit_bytes_per_s});
+        ends.push_back({to.host, to.nic, true, to.nic_bytes_per_s, to.limit_bytes_per_s});
       }
     }
     hops.push_back(hop_of(ends));

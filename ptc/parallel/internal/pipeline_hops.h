@@ -1,6 +1,6 @@
 #pragma once
 // What a pipeline's messages get on their way from one stage to the next: whether they leave their hosts, and how many
-// GPUs share the cards they leave and enter through.
+// GPUs share the NICs they leave and enter through.
 
 #include <cstdint>
 #include <functional>
@@ -13,11 +13,11 @@ namespace scalai::parallel::internal {
 // Where a rank's messages leave its host.
 struct Port {
   int64_t host = 0;
-  int card = 0;                  // of the host
-  double card_bytes_per_s = 0;   // 0 = unlimited
-  double limit_bytes_per_s = 0;  // of the GPU itself, its way to the card; 0 = unlimited
+  int nic = 0;                  // of the host
+  double nic_bytes_per_s = 0;   // 0 = unlimited
+  double limit_bytes_per_s = 0;  // of the GPU itself, its way to the NIC; 0 = unlimited
 };
-// Of the GPU with this index on such a host. GPUs are dealt out to the cards in order.
+// Of the GPU with this index on such a host. GPUs are dealt out to the NICs in order.
 Port port_of(const cluster::Host& host, int64_t host_index, int local);
 
 // A rank's stage is rank / stride % stages.

@@ -6,8 +6,8 @@
 
 namespace scalai::parallel::internal {
 
-Uplinks::Uplinks(const cluster::Cluster& cluster, std::vector<Seat> seats, double card_bytes_per_s)
-    : seats_(std::move(seats)), card_bytes_per_s_(card_bytes_per_s) {
+Uplinks::Uplinks(const cluster::Cluster& cluster, std::vector<Seat> seats, double nic_bytes_per_s)
+    : seats_(std::move(seats)), nic_bytes_per_s_(nic_bytes_per_s) {
   if (cluster.fabric == cluster::FabricKind::kStar && cluster.backbone_bytes_per_s > 0)
     levels_.push_back(
         {.bytes_per_s = {cluster.backbone_bytes_per_s}, .switch_of = [](HostId) { return 0; }, .top = true});
@@ -45,7 +45,7 @@ double Uplinks::share_of_rings(const std::vector<std::vector<int>>& groups, int 
         const Seat& from = seats_[static_cast<size_t>(group[i])];
         const Seat& to = seats_[static_cast<size_t>(group[(i + 1) % group.size()])];
         if (level.crosses(from, to))
-          sent[static_cast<size_t>(level.switch_of(from.host))] += per_host * card_bytes_per_s_;
+          sent[static_cast<size_t>(level.switch_of(from.host))] += per_host * nic_bytes_per_s_;
       }
     }
   });
@@ -67,7 +67,7 @@ double Uplinks::share_of_direct(const std::vector<std::vector<int>>& groups) con
         const double others = all - in_domain[where.second];
         const double elsewhere = level.top ? others : all - below[where.first];
         if (others > 0)
-          sent[static_cast<size_t>(where.first)] += count * card_bytes_per_s_ * std::min(1.0, elsewhere / others);
+          sent[static_cast<size_t>(where.first)] += count * nic_bytes_per_s_ * std::min(1.0, elsewhere / others);
       }
     }
   });

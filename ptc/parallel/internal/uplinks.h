@@ -1,5 +1,5 @@
 #pragma once
-// What a fabric that is narrower than the cards leaves of them: how much of what ranks send at once crosses the uplinks
+// What a fabric that is narrower than the NICs leaves of them: how much of what ranks send at once crosses the uplinks
 // of each switch, against what these can carry. Pure; any thread.
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace scalai::parallel::internal {
 // Where a rank sends from.
 struct Seat {
   HostId host;
-  int64_t domain = 0;  // GPU links join it, so nothing leaves the cards within
+  int64_t domain = 0;  // GPU links join it, so nothing leaves the NICs within
 };
 
 class Uplinks {
  public:
-  // `seats`: of all ranks. `card_bytes_per_s`: a rank's share of its host's cards, per direction; 0 = unlimited.
-  Uplinks(const cluster::Cluster& cluster, std::vector<Seat> seats, double card_bytes_per_s);
+  // `seats`: of all ranks. `nic_bytes_per_s`: a rank's share of its host's NICs, per direction; 0 = unlimited.
+  Uplinks(const cluster::Cluster& cluster, std::vector<Seat> seats, double nic_bytes_per_s);
 
-  // Share of the cards' rate that is left, 0 < share <= 1, when all these groups (ranks, in order) communicate at once.
+  // Share of the NICs' rate that is left, 0 < share <= 1, when all these groups (ranks, in order) communicate at once.
   // Rings: a group passes from host to host in the order of its ranks, so of the hosts below a switch only those send
-  // through its uplinks whose next one lies elsewhere; each sends with the cards of `per_host` ranks. Direct: each rank
+  // through its uplinks whose next one lies elsewhere; each sends with the NICs of `per_host` ranks. Direct: each rank
   // sends to all others alike.
   double share_of_rings(const std::vector<std::vector<int>>& groups, int per_host) const;
   double share_of_direct(const std::vector<std::vector<int>>& groups) const;
@@ -44,7 +44,7 @@ class Uplinks {
   double share(const std::function<void(const Level&, std::vector<double>&)>& load) const;
 
   std::vector<Seat> seats_;
-  double card_bytes_per_s_;
+  double nic_bytes_per_s_;
   std::vector<Level> levels_;
 };
 

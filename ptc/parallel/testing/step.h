@@ -9,7 +9,7 @@
 
 namespace scalai::parallel {
 
-// Eight GPUs, a card of 200 Gb/s each.
+// Eight GPUs, a NIC of 200 Gb/s each.
 inline cluster::Host test_host(const std::string& gpu = "a100-80g") {
   cluster::Host host;
   host.gpus = 8;

@@ -78,7 +78,7 @@ class MemoryScheduler {
       by_progress();
       const int64_t peak = greedy(0);  // devices that only receive need no cuts
       if (peak > plan_.memory_cap) return least;
-      pace();
+      try_even_rounds();
       return peak;
     }
     int64_t best = kUnknown;
@@ -88,7 +88,7 @@ class MemoryScheduler {
       const int64_t peak = greedy(0);
       best = std::min(best, peak);
       if (peak > plan_.memory_cap) continue;
-      pace();
+      try_even_rounds();
       return peak;
     }
     return std::min(best, sliced(whole));
@@ -229,7 +229,7 @@ class MemoryScheduler {
 
   // The fewest rounds let devices with room receive everything at once while others wait. Going on evenly, in as many
   // rounds or some more, keeps links busy in all of them; taken where it is shorter and keeps the cap, too.
-  void pace() {
+  void try_even_rounds() {
     if (plan_.rounds > kMostPaced) return;
     std::vector<Instance> best = plan_.instances;
     const int32_t fewest = plan_.rounds;

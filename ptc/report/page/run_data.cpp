@@ -112,7 +112,7 @@ std::vector<Stretch> from_summary(const JobSummary& job) {
 }
 
 // Steps and the time they took between two changes; `step` is where the job goes on.
-struct Pace {
+struct StretchRate {
   double low_s = 0, high_s = 0, samples_per_s = 0;
 };
 
@@ -123,22 +123,22 @@ double trained_s(const std::vector<Stretch>& stretches, double low_s, double hig
   return sum;
 }
 
-std::vector<Pace> paces_of(const JobSummary& job, const std::vector<Stretch>& stretches) {
-  std::vector<Pace> paces;
+std::vector<StretchRate> rates_of(const JobSummary& job, const std::vector<Stretch>& stretches) {
+  std::vector<StretchRate> rates;
   const double batch = job.steps > 0 ? static_cast<double>(job.samples) / static_cast<double>(job.steps) : 0;
   const double end_s = begin_of(job) + job.wall_s;
   if (job.configurations && !job.configurations->empty()) {
     for (const ConfigurationSummary& c : *job.configurations) {
-      if (!paces.empty()) paces.back().high_s = c.since_s;
+      if (!rates.empty()) rates.back().high_s = c.since_s;
       const double samples = c.global_batch ? static_cast<double>(*c.global_batch) : batch;
-      paces.push_back({c.since_s, end_s, c.step_s && *c.step_s > 0 ? samples / *c.step_s : 0});
+      rates.push_back({c.since_s, end_s, c.step_s && *c.step_s > 0 ? samples / *c.step_s : 0});
     }
-    return paces;
+    return rates;
   }
   double low_s = begin_of(job), step = 0;
   const auto close = [&](double high_s, double until_step) {
     const double seconds = trained_s(stretches, low_s, high_s);
-    paces.push_back({low_s, high_s, seconds > 0 ? std::max(0.0, until_step - step) * batch / seconds : 0});
+    rates.push_back({low_s, high_s, seconds > 0 ? std::max(0.0, until_step - step) * batch / seconds : 0});
   };
   for (const ReconfigurationSummary& change : job.reconfigurations) {
     if (!change.resumed_s) break;
@@ -147,7 +147,7 @@ std::vector<Pace> paces_of(const JobSummary& job, const std::vector<Stretch>& st
     step = static_cast<double>(change.step);
   }
   close(end_s, static_cast<double>(job.steps));
-  return paces;
+  return rates;
 }
 
 std::vector<chart::Point> throughput_of(const JobSummary& job, const std::vector<Stretch>& stretches) {
@@ -157,9 +157,9 @@ std::vector<chart::Point> throughput_of(const JobSummary& job, const std::vector
       points.push_back({s.low_s, 0});
       continue;
     }
-    for (const Pace& pace : paces_of(job, stretches)) {
-      const double low_s = std::max(s.low_s, pace.low_s), high_s = std::min(s.high_s, pace.high_s);
-      if (high_s > low_s) points.push_back({low_s, pace.samples_per_s});
+    for (const StretchRate& rate : rates_of(job, stretches)) {
+      const double low_s = std::max(s.low_s, rate.low_s), high_s = std::min(s.high_s, rate.high_s);
+      if (high_s > low_s) points.push_back({low_s, rate.samples_per_s});
     }
   }
   if (!stretches.empty()) points.push_back({stretches.back().high_s, points.empty() ? 0 : points.back().y});

@@ -94,7 +94,7 @@ bool Engine::stays(const Grant& grant) const {
     if (one.placement.hosts != grant.hosts) return false;
   } else {
     for (const HostShare& share : one.placement.hosts) {
-      if (books_.noticed(share.host)) return false;
+      if (host_ledger_.noticed(share.host)) return false;
     }
   }
   if (!one.beside.valid() || one.beside > grant.job) return true;
@@ -121,15 +121,15 @@ absl::Status Engine::place(const Grant& grant, const Placement& before) {
     }
     placement = live(grant.beside).placement;
   } else if (!grant.hosts.empty()) {
-    const absl::Status taken = books_.take(placement);
+    const absl::Status taken = host_ledger_.take(placement);
     if (!taken.ok()) return broken(fmt::format("job \"{}\" is to have {}", job(grant.job).name, message_of(taken)));
   } else {
-    if (books_.free(grant.type) < grant.gpus) {
+    if (host_ledger_.free(grant.type) < grant.gpus) {
       return broken(fmt::format("job \"{}\" is to have {} GPUs of {}, of which {} are free", job(grant.job).name,
                                 grant.gpus, fleet().types[static_cast<size_t>(grant.type.value)].name,
-                                books_.free(grant.type)));
+                                host_ledger_.free(grant.type)));
     }
-    placement = books_.place(grant.type, grant.gpus, before);
+    placement = host_ledger_.place(grant.type, grant.gpus, before);
   }
   seat(grant.job, std::move(placement), grant.beside);
   return absl::OkStatus();
@@ -191,7 +191,7 @@ absl::Status Engine::apply(const Decision& decision) {
 // With slices: whether a grant finds no place yet. Those after it wait behind it, so that none is overtaken for ever.
 bool Engine::waits_for_slices(const Move& move) {
   if (fleet().per_gpu == 1) return false;
-  if (blocked_.empty() && books_.fits(move.grant->type, move.grant->gpus)) return false;
+  if (blocked_.empty() && host_ledger_.fits(move.grant->type, move.grant->gpus)) return false;
   blocked_.push_back(*move.grant);
   if (setup_.watcher.placed && move.state_before != State::kWaiting)
     setup_.watcher.placed(now_s_, move.grant->job, Placement{}, JobId());

@@ -76,7 +76,7 @@ void Engine::unseat(JobId id) {
     use_.training += training_gpus(one.beside);
     one.beside = JobId();
   } else {
-    books_.give(one.placement);
+    host_ledger_.give(one.placement);
     use_.held -= one.placement.gpus();
   }
   for (const HostShare& share : one.placement.hosts) {
@@ -90,7 +90,7 @@ void Engine::unseat(JobId id) {
   ++use_.waiting_jobs;
 }
 
-// The GPUs are taken in the books already, by this job or by the one beside it.
+// The GPUs are taken in the ledger already, by this job or by the one beside it.
 void Engine::seat(JobId id, Placement placement, JobId beside) {
   LiveJob& one = live(id);
   book(id);
@@ -143,7 +143,7 @@ absl::Status Engine::retime(JobId id) {
         one.beside.valid() ? fmt::format(" beside \"{}\"", job(one.beside).name) : "", rate.per_s, done, spec.work));
   }
   one.until_work = rate.until_work;
-  one.training.set_rate(now_s_, rate.per_s * setup_.changes->pace(id), checkpoints);
+  one.training.set_rate(now_s_, rate.per_s * setup_.changes->step_rate(id), checkpoints);
   times_.set(id.value, one.training.time_of(std::min(spec.work, one.until_work), checkpoints));
   return absl::OkStatus();
 }
@@ -169,7 +169,8 @@ absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause c
                 .restarts = entry.restarts,
                 .work_done = one.training.work(now_s_, setup_.options.checkpoints)};
   for (const HostShare& share : from.hosts) {
-    if (!books_.up(share.host) || books_.last_down_s(share.host) >= left_s) change.lost.push_back(share.host);
+    if (!host_ledger_.up(share.host) || host_ledger_.last_down_s(share.host) >= left_s)
+      change.lost.push_back(share.host);
   }
   if (cause == ChangeCause::kStart) {
     entry.first_start_s = now_s_;

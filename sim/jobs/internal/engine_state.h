@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/jobs/engine.h"
-#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/indexed_heap.h"
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
@@ -40,8 +40,8 @@ class Engine : public View {
 
   double now_s() const override { return now_s_; }
   const Fleet& fleet() const override { return *setup_.fleet; }
-  int capacity(GpuType type) const override { return books_.capacity(type); }
-  int capacity(HostId host) const override { return books_.capacity(host); }
+  int capacity(GpuType type) const override { return host_ledger_.capacity(type); }
+  int capacity(HostId host) const override { return host_ledger_.capacity(host); }
   double price(GpuType type) const override { return ledger_.price(type); }
   const Job& job(JobId id) const override { return setup_.workload->jobs[static_cast<size_t>(id.value)]; }
   Progress progress(JobId id) const override;
@@ -104,7 +104,7 @@ class Engine : public View {
   bool waits_for_slices(const Move& move);
 
   Setup setup_;
-  HostBooks books_;
+  HostLedger host_ledger_;
   Ledger ledger_;
   Use use_;
   std::vector<LiveJob> jobs_;
@@ -116,7 +116,7 @@ class Engine : public View {
   double wake_at_s_ = kNever;
   size_t next_job_ = 0;
   size_t next_fleet_event_ = 0;
-  uint64_t pace_version_ = 0;
+  uint64_t step_rate_version_ = 0;
   int idle_wakes_ = 0;  // timers in a row at which nothing ran, came or was granted
   int64_t ended_ = 0;
   size_t window_left_ = 0;  // jobs of the window that have not ended

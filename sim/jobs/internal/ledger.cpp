@@ -23,38 +23,38 @@ double Ledger::below(const std::vector<double>& scattered, int gpus) {
   return sum;
 }
 
-void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
+void Ledger::advance(double to_s, const Use& use, const HostLedger& hosts) {
   SCALAI_CHECK(to_s >= now_s_);
   const double dt = to_s - now_s_;
   const double counted = std::max(0.0, std::min(to_s, to_s_) - std::max(now_s_, from_s_));
   now_s_ = to_s;
-  up_gpu_s_ += dt * books.up_gpus();
-  counted_up_gpu_s_ += counted * books.up_gpus();
+  up_gpu_s_ += dt * hosts.up_gpus();
+  counted_up_gpu_s_ += counted * hosts.up_gpus();
   training_gpu_s_ += counted * use.training;
   changing_gpu_s_ += counted * (use.held - use.training);
   job_s_ += dt * (use.running_jobs + use.waiting_jobs);
-  free_gpu_s_ += dt * books.free();
-  counted_free_gpu_s_ += counted * books.free();
-  for (const auto& [free, gpus] : books.scattered()) {
+  free_gpu_s_ += dt * hosts.free();
+  counted_free_gpu_s_ += counted * hosts.free();
+  for (const auto& [free, gpus] : hosts.scattered()) {
     scattered_gpu_s_[static_cast<size_t>(free)] += dt * gpus;
     counted_scattered_gpu_s_[static_cast<size_t>(free)] += counted * gpus;
   }
   for (size_t type = 0; type < price_.size(); ++type) {
     paid_[type] += dt / 3600 * price_[type];
-    cost_ += counted / 3600 * price_[type] * books.up_gpus(GpuType(static_cast<int64_t>(type))) * gpus_each_;
+    cost_ += counted / 3600 * price_[type] * hosts.up_gpus(GpuType(static_cast<int64_t>(type))) * gpus_each_;
   }
 }
 
-void Ledger::sample(const Use& use, const HostBooks& books) {
+void Ledger::sample(const Use& use, const HostLedger& hosts) {
   int scattered = 0;
-  for (const auto& [free, gpus] : books.scattered()) scattered += gpus;
+  for (const auto& [free, gpus] : hosts.scattered()) scattered += gpus;
   const UseSample now{.at_s = now_s_,
-                      .up = books.up_gpus(),
+                      .up = hosts.up_gpus(),
                       .training = use.training,
                       .changing = use.held - use.training,
                       .running_jobs = use.running_jobs,
                       .waiting_jobs = use.waiting_jobs,
-                      .free = places_ ? books.free() : -1,
+                      .free = places_ ? hosts.free() : -1,
                       .scattered = scattered};
   if (!samples_.empty() && samples_.back().at_s == now_s_) {
     samples_.back() = now;

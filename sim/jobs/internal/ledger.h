@@ -8,7 +8,7 @@
 
 #include "ptc/sched/fleet.h"
 #include "ptc/sched/outcome.h"
-#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/host_ledger.h"
 
 namespace scalai::sched::internal {
 
@@ -31,11 +31,11 @@ class Ledger {
   // Jobs have no places, so nothing is said of free GPUs.
   void without_places() { places_ = false; }
 
-  // Time goes on to `to_s`; things were as in `use` and `books` until then.
-  void advance(double to_s, const Use& use, const HostBooks& books);
+  // Time goes on to `to_s`; things were as in `use` and `hosts` until then.
+  void advance(double to_s, const Use& use, const HostLedger& hosts);
   // Keeps a sample of how things are now; every second one goes when there are too many, and from then on every second
   // comes.
-  void sample(const Use& use, const HostBooks& books);
+  void sample(const Use& use, const HostLedger& hosts);
 
   void set_price(GpuType type, double per_gpu_hour) { price_[static_cast<size_t>(type.value)] = per_gpu_hour; }
   double price(GpuType type) const { return price_[static_cast<size_t>(type.value)]; }
@@ -44,7 +44,7 @@ class Ledger {
   // Integrals since the start: jobs in the system, GPUs up (x seconds; GPUs count as the fleet's do, here and below).
   double job_s() const { return job_s_; }
   double up_gpu_s() const { return up_gpu_s_; }
-  // Integrals since the start: free GPUs (`HostBooks::free`), and of these the ones on hosts where less is free than
+  // Integrals since the start: free GPUs (`HostLedger::free`), and of these the ones on hosts where less is free than
   // min(gpus, GPUs of the host).
   double free_gpu_s() const { return free_gpu_s_; }
   double unusable_gpu_s(int gpus) const { return below(scattered_gpu_s_, gpus); }

@@ -60,7 +60,7 @@ void TrainingShares::remove(sched::JobId id) {
   const auto found = active_.find(id);
   SCALAI_CHECK(found != active_.end(), "the job's flows are not there");
   Active& active = found->second;
-  if (active.pace != 1) ++version_;
+  if (active.step_rate != 1) ++version_;
   for (size_t f = 0; f < active.own.size(); ++f) {
     use(active, f, 0);
     base_.set_count(active.own[f].base_class, 0);
@@ -71,7 +71,7 @@ void TrainingShares::remove(sched::JobId id) {
 }
 
 // Where a step's flows do not fit into it even by themselves, the closed form knows better how they share their links.
-double TrainingShares::pace_of(const Active& active) const {
+double TrainingShares::step_rate_of(const Active& active) const {
   const double step_s = active.job->step_s;
   double longer = 1, busy_s = 0;
   for (size_t f = 0; f < active.own.size(); ++f) {
@@ -97,11 +97,11 @@ std::vector<change::LinkRate> TrainingShares::update() {
   base_.update();
   got_.update();
   for (auto& [id, active] : active_) {
-    const double pace = pace_of(active);
-    if (pace != active.pace) ++version_;
-    active.pace = pace;
+    const double step_rate = step_rate_of(active);
+    if (step_rate != active.step_rate) ++version_;
+    active.step_rate = step_rate;
     for (size_t f = 0; f < active.own.size(); ++f) {
-      const double average = active.job->flows[f].bytes * pace / active.job->step_s;
+      const double average = active.job->flows[f].bytes * step_rate / active.job->step_s;
       use(active, f, std::min(average, got_.rate(active.own[f].got_class)));
     }
   }
@@ -118,9 +118,9 @@ std::vector<change::LinkRate> TrainingShares::update() {
   return left;
 }
 
-double TrainingShares::pace(sched::JobId id) const {
+double TrainingShares::step_rate(sched::JobId id) const {
   const auto found = active_.find(id);
-  return found == active_.end() ? 1 : found->second.pace;
+  return found == active_.end() ? 1 : found->second.step_rate;
 }
 
 }  // namespace scalai::sim

@@ -35,8 +35,8 @@ class TrainingShares {
 
   // Paces by what was added and removed. Returns the links of which changes may now have another bandwidth, with it.
   std::vector<change::LinkRate> update();
-  double pace(sched::JobId id) const;
-  uint64_t version() const { return version_; }  // grows when a pace changes
+  double step_rate(sched::JobId id) const;
+  uint64_t version() const { return version_; }  // grows when a step rate changes
 
  private:
   // A class of one flow, and the link of its own that bounds it, in both networks.
@@ -47,10 +47,10 @@ class TrainingShares {
     const Job* job = nullptr;
     std::vector<Own> own;      // of each flow
     std::vector<double> used;  // of each flow: its part of use_
-    double pace = 1;
+    double step_rate = 1;
   };
   Own take(const Flow& flow);
-  double pace_of(const Active& active) const;
+  double step_rate_of(const Active& active) const;
   void use(Active& active, size_t flow, double bytes_per_s);
 
   const std::vector<double> capacities_;

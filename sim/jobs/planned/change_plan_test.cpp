@@ -69,7 +69,7 @@ std::vector<int> shuffled_hosts(Random& random, int hosts) {
   return order;
 }
 
-// Bytes over each host's cards: (host, up or down).
+// Bytes over each host's NICs: (host, up or down).
 using Loads = std::map<std::pair<int, int>, int64_t>;
 
 Loads loads_of(const ChangePlanner::Planned& planned) {
@@ -168,7 +168,7 @@ RandomChange random_change(Random& random, const cluster::Cluster& cluster) {
 }
 
 // Whatever the planner has seen before: the answer is that of a plan made for this very change, and moves the bytes of
-// a plan between the real devices, over the same cards.
+// a plan between the real devices, over the same NICs.
 TEST(ChangePlanner, AnswersAreThoseOfFreshPlans) {
   for (const int rack_hosts : {0, 3}) {
     cluster::Cluster cluster = testing::cluster_of({.hosts = 9});
@@ -200,7 +200,7 @@ TEST(ChangePlanner, AnswersAreThoseOfFreshPlans) {
 }
 
 // Numbers in the order of the hosts: nothing at all may differ from the plan on the real devices.
-TEST(ChangePlanner, WithHostsInOrderTheLoadOfEachCardIsTheSame) {
+TEST(ChangePlanner, WithHostsInOrderTheLoadOfEachNicIsTheSame) {
   const cluster::Cluster cluster = testing::cluster_of({.hosts = 9});
   ChangePlanner planner(cluster, {});
   for (const auto& [from_layout, to_layout] : std::vector<std::pair<std::string, std::string>>{

@@ -81,7 +81,7 @@ TEST(Configurations, DomainsOfAPlacementCount) {
   EXPECT_EQ(world.configurations->best(job, GpuType(0), 2 * gpus), on(0, 1)) << "domains are filled";
 }
 
-// Half the cards' rate behind the leaves: what crosses them takes longer.
+// Half the NICs' rate behind the leaves: what crosses them takes longer.
 TEST(Configurations, ANarrowFabricCounts) {
   cluster::Cluster cluster = testing::cluster_of({.hosts = 8, .nics = 1, .nic_bytes_per_s = 5e9});
   cluster.fabric = cluster::FabricKind::kLeafSpine;

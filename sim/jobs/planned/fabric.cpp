@@ -33,13 +33,13 @@ class LinkLoads {
   double seconds() const { return longest_; }
 
  private:
-  enum Kind { kGpu, kPcie, kStore, kCard, kUplink, kFabric, kStorage };
+  enum Kind { kGpu, kPcie, kStore, kNic, kUplink, kFabric, kStorage };
 
   const cluster::Host& host(const Place& place) const {
     return cluster_.hosts[static_cast<size_t>(hosts_[static_cast<size_t>(place.host)].value)];
   }
   int host_id(const Place& place) const { return hosts_[static_cast<size_t>(place.host)].value; }
-  int card_of(const Place& place) const { return place.gpu < 0 ? 0 : place.gpu * host(place).nics / host(place).gpus; }
+  int nic_of(const Place& place) const { return place.gpu < 0 ? 0 : place.gpu * host(place).nics / host(place).gpus; }
 
   void add_inside(const FlowGroup::Flow& flow, double bytes) {
     if (flow.src == flow.dst && flow.src.gpu >= 0) return;
@@ -74,7 +74,7 @@ class LinkLoads {
     } else {
       load(kPcie, device(place), down, rates.pcie_bytes_per_s, bytes);
     }
-    load(kCard, host_id(place) * 64 + card_of(place), down, rates.nic_bytes_per_s, bytes);
+    load(kNic, host_id(place) * 64 + nic_of(place), down, rates.nic_bytes_per_s, bytes);
     for (size_t t = 0; t < climbs; ++t) {
       const int64_t number = switch_of(tiers_[t], place);
       load(kUplink, number * kMostTiers + static_cast<int64_t>(t), down, uplink_rate(tiers_[t], place), bytes);
@@ -84,7 +84,7 @@ class LinkLoads {
   int64_t device(const Place& place) const { return host(place).first_device + place.gpu; }
   static constexpr int64_t kMostTiers = 4;
   int switch_of(const cluster::Tier& tier, const Place& place) const {
-    return tier.switch_of(HostId(host_id(place)), card_of(place));
+    return tier.switch_of(HostId(host_id(place)), nic_of(place));
   }
   bool joined(const Place& a, const Place& b) const {
     return a.gpu >= 0 && b.gpu >= 0 && cluster_.domain_of(HostId(host_id(a))) == cluster_.domain_of(HostId(host_id(b)));
@@ -96,7 +96,7 @@ class LinkLoads {
     while (climbed < tiers_.size() && switch_of(tiers_[climbed], a) != switch_of(tiers_[climbed], b)) ++climbed;
     return climbed;
   }
-  // The cards below a switch over its oversubscription. Of a rail: one card of each host.
+  // The NICs below a switch over its oversubscription. Of a rail: one NIC of each host.
   double uplink_rate(const cluster::Tier& tier, const Place& place) const {
     const size_t all = cluster_.hosts.size(), each = static_cast<size_t>(tier.hosts);
     const size_t first = each > 0 ? static_cast<size_t>(host_id(place)) / each * each : 0;
@@ -104,10 +104,10 @@ class LinkLoads {
     double sum = 0;
     for (size_t h = first; h < end; ++h) {
       const cluster::Host& one = cluster_.hosts[h];
-      if (tier.nics > 0 && one.nics <= card_of(place)) continue;
-      const double card = cluster::reached(one).nic_bytes_per_s;
-      if (card == 0) return 0;
-      sum += tier.nics > 0 ? card : one.nics * card;
+      if (tier.nics > 0 && one.nics <= nic_of(place)) continue;
+      const double nic = cluster::reached(one).nic_bytes_per_s;
+      if (nic == 0) return 0;
+      sum += tier.nics > 0 ? nic : one.nics * nic;
     }
     return sum / tier.oversubscription;
   }
@@ -151,8 +151,8 @@ class UnsharedFabric final : public Fabric {
   }
   void train(JobId, std::shared_ptr<const TrainingTraffic>, std::vector<HostId>, double) override {}
   void stop(JobId, double) override {}
-  double pace(JobId) const override { return 1; }
-  uint64_t pace_version() const override { return 0; }
+  double step_rate(JobId) const override { return 1; }
+  uint64_t step_rate_version() const override { return 0; }
 
   double alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const override {
     LinkLoads loads(cluster_, hosts);

@@ -67,8 +67,8 @@ class Fabric {
                      double now_s) = 0;
   virtual void stop(JobId job, double now_s) = 0;
   // The job's share of its nominal step rate, in (0, 1]. The version grows when any share changes.
-  virtual double pace(JobId job) const = 0;
-  virtual uint64_t pace_version() const = 0;
+  virtual double step_rate(JobId job) const = 0;
+  virtual uint64_t step_rate_version() const = 0;
 
   // Seconds of a group without contention.
   virtual double alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const = 0;

@@ -18,7 +18,7 @@ std::shared_ptr<const FlowGroup> group_of(std::vector<Flow> flows) {
 Place gpu(int host, int local) { return {.host = host, .gpu = local}; }
 Place memory(int host) { return {.host = host, .gpu = -1}; }
 
-// Hosts of two GPUs and one card: card 10 B/s, PCIe 20, GPU links 50, store 5 in and 4 out, storage 8 out.
+// Hosts of two GPUs and one NIC: NIC 10 B/s, PCIe 20, GPU links 50, store 5 in and 4 out, storage 8 out.
 cluster::Cluster cluster() {
   cluster::Cluster made = testing::cluster_of({.hosts = 4, .gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   for (cluster::Host& host : made.hosts) {
@@ -41,7 +41,7 @@ double alone(const cluster::Cluster& where, std::vector<Flow> flows) {
 TEST(UnsharedFabric, TheHottestLinkDecides) {
   const cluster::Cluster one = cluster();
   EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = gpu(0, 1), .bytes = 100}}), 2);   // GPU link
-  EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = gpu(1, 1), .bytes = 100}}), 10);  // card
+  EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = gpu(1, 1), .bytes = 100}}), 10);  // NIC
   EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = memory(0), .bytes = 100}}), 20);  // into the store
   EXPECT_DOUBLE_EQ(alone(one, {{.src = memory(0), .dst = gpu(0, 0), .bytes = 100}}), 25);  // out of it
   EXPECT_DOUBLE_EQ(alone(one, {{.src = memory(0), .dst = gpu(0, 0), .bytes = 100, .src_process = true}}), 5);
@@ -49,7 +49,7 @@ TEST(UnsharedFabric, TheHottestLinkDecides) {
   EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = gpu(0, 0), .bytes = 100}}), 0);  // copies are free here
 }
 
-TEST(UnsharedFabric, DirectionsAndCardsAreApart) {
+TEST(UnsharedFabric, DirectionsAndNicsAreApart) {
   const cluster::Cluster one = cluster();
   EXPECT_DOUBLE_EQ(alone(one, {{.src = gpu(0, 0), .dst = gpu(1, 0), .bytes = 100},
                                {.src = gpu(1, 0), .dst = gpu(0, 0), .bytes = 100}}),
@@ -114,7 +114,7 @@ TEST(UnsharedFabric, GroupsDoNotDisturbEachOther) {
   EXPECT_EQ(ended[1].group, second);
   EXPECT_EQ(ended[1].at_s, 15);
   EXPECT_EQ(fabric->next_end_s(), kNever);
-  EXPECT_EQ(fabric->pace(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
 }
 
 }  // namespace

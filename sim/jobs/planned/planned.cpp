@@ -12,7 +12,7 @@
 #include "ptc/base/status.h"
 #include "ptc/parallel/devices.h"
 #include "sim/jobs/planned/change_plan.h"
-#include "sim/jobs/planned/internal/device_books.h"
+#include "sim/jobs/planned/internal/device_ledger.h"
 #include "sim/jobs/planned/internal/expected.h"
 #include "sim/jobs/planned/training_traffic.h"
 
@@ -29,7 +29,7 @@ class Model final : public PlannedChanges {
         fabric_(fabric),
         options_(options),
         planner_(cluster_, options.strategy),
-        books_(cluster_),
+        device_ledger_(cluster_),
         expected_(configurations, fabric, options.strategy, options.most_planned_gpus) {}
 
   absl::StatusOr<double> begin(const Change& change) override;
@@ -39,9 +39,9 @@ class Model final : public PlannedChanges {
   std::vector<ChangeEnd> advance(double to_s) override;
   void training(JobId job, const Job& spec, const Placement& placement, double now_s) override;
   void idle(JobId job, double now_s) override;
-  uint64_t pace_version() const override { return fabric_.pace_version(); }
-  double pace(JobId job) const override { return fabric_.pace(job) * writing_pace_; }
-  bool paces() const override { return true; }
+  uint64_t step_rate_version() const override { return fabric_.step_rate_version(); }
+  double step_rate(JobId job) const override { return fabric_.step_rate(job) * writing_share_; }
+  bool slows_training() const override { return true; }
   double expected_s(const Job& job, int from_gpus, int to_gpus) const override {
     return expected_.seconds(job, from_gpus, to_gpus);
   }
@@ -91,12 +91,12 @@ class Model final : public PlannedChanges {
   Fabric& fabric_;
   const PlannedOptions options_;
   ChangePlanner planner_;
-  internal::DeviceBooks books_;
+  internal::DeviceLedger device_ledger_;
   internal::ExpectedSeconds expected_;
-  const double writing_pace_ = options_.checkpoint_every_s > 0
-                                   ? options_.checkpoint_every_s /
-                                         (options_.checkpoint_every_s + options_.checkpoint_write_s)
-                                   : 1;
+  const double writing_share_ = options_.checkpoint_every_s > 0
+                                    ? options_.checkpoint_every_s /
+                                          (options_.checkpoint_every_s + options_.checkpoint_write_s)
+                                    : 1;
   PlannedCounts counts_;
   std::map<JobId, JobState> jobs_;
   std::set<std::pair<double, JobId>> waits_;  // of changes between flows
@@ -215,7 +215,7 @@ absl::StatusOr<std::vector<LostWork>> Model::host_lost(HostId host, ChangeCause 
 void Model::start(const Change& change, Underway& underway) {
   ++counts_.started;
   const Configuration& configuration = *underway.configuration;
-  const std::vector<DeviceId> devices = books_.take(change.job, *change.to, {});
+  const std::vector<DeviceId> devices = device_ledger_.take(change.job, *change.to, {});
   underway.next = {
       .model = configuration.model,
       .config = configuration.config,
@@ -230,7 +230,7 @@ absl::Status Model::plan(const Change& change, Source source, JobState& job, Und
                           planner_.plan({.from = &*job.held,
                                          .lost = job.gone,
                                          .to = &configuration,
-                                         .devices = books_.take(change.job, *change.to, job.held->devices),
+                                         .devices = device_ledger_.take(change.job, *change.to, job.held->devices),
                                          .source = source}));
   underway.next = {.model = configuration.model, .config = configuration.config, .devices = planned.device_of_rank};
   underway.stages = planned.shape->stages;
@@ -258,7 +258,7 @@ void Model::cancel(JobId job, double now_s) {
     waits_.erase({underway.wait_until_s, job});
   }
   found->second.underway.reset();
-  books_.give(job);
+  device_ledger_.give(job);
 }
 
 void Model::enter_stage(JobId job, Underway& underway, double now_s) {
@@ -288,7 +288,7 @@ void Model::end_stage(JobId job, double now_s, std::vector<ChangeEnd>& ended) {
   ended.push_back({.job = job, .at_s = now_s});
 }
 
-// Also a moment at which flows begin or a wait ends: the pace of others may change there.
+// Also a moment at which flows begin or a wait ends: the step rate of others may change there.
 double Model::next_end_s() const {
   return std::min(waits_.empty() ? kNever : waits_.begin()->first, fabric_.next_end_s());
 }
@@ -341,7 +341,7 @@ void Model::announce_training(double now_s) {
 
 void Model::idle(JobId job, double now_s) {
   stop_training(job, now_s);
-  books_.give(job);
+  device_ledger_.give(job);
 }
 
 std::string Model::description() const {

@@ -47,7 +47,7 @@ struct ChangeStrategy {
 struct PlannedOptions {
   ChangeStrategy strategy;
   double checkpoint_every_s = 0;  // seconds of training; 0 = no checkpoints
-  double checkpoint_write_s = 0;  // training stops for this long for each checkpoint; averaged over time in pace()
+  double checkpoint_write_s = 0;  // training stops for this long for each checkpoint; averaged over time in step_rate()
   int most_planned_gpus = 512;    // expected_s() of larger jobs is arithmetic until such a change was planned
 };
 

@@ -268,7 +268,7 @@ TEST_F(PlannedTest, WritingCheckpointsSlowsTrainingDownEvenly) {
   options_.checkpoint_write_s = 10;
   make();
   start(on(0, 8));
-  EXPECT_DOUBLE_EQ(changes_->pace(JobId(0)), 0.9);
+  EXPECT_DOUBLE_EQ(changes_->step_rate(JobId(0)), 0.9);
 }
 
 TEST_F(PlannedTest, NothingFits) {

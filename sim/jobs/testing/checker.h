@@ -1,6 +1,6 @@
 #pragma once
 // For tests: what a run may never do, checked from the log of placements and the trace of hosts alone, not from the
-// engine's books. Hook it into a Watcher, run, then ask for the problems.
+// engine's ledger. Hook it into a Watcher, run, then ask for the problems.
 
 #include <fmt/format.h>
 

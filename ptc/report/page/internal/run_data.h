@@ -52,7 +52,7 @@ struct JobTimeline {
   std::vector<chart::Point> throughput;  // samples/s, steps: 0 while it does not train
 };
 
-// From the trace; without one from summary.json, whose waits have no place in time. Throughput is the pace of the
+// From the trace; without one from summary.json, whose waits have no place in time. Throughput is the rate of the
 // configuration (batch / step time) where it was computed; else the steps between two changes over the time that
 // training took.
 std::vector<JobTimeline> timelines_of(const RunData& run);

@@ -76,7 +76,7 @@ TEST(Known, BoundsThatChangeMakeAJobNew) {
   EXPECT_TRUE(news.jobs[0].whole && news.jobs[0].rates && news.capacity);
 }
 
-// Asks another policy, and keeps the books of a program beside it: all that the view has must be in them, or follow.
+// Asks another policy, and keeps what a program knows beside it: all that the view has must be in them, or follow.
 class Audited : public Policy {
  public:
   explicit Audited(std::unique_ptr<Policy> policy) : policy_(std::move(policy)) {}

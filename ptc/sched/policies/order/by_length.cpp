@@ -28,7 +28,7 @@ class ByRemaining : public Order {
   double key(const View& view, JobId id) override {
     return remaining_s(view, id) * (times_gpus_ ? view.job(id).gpus : 1);
   }
-  double pace(const Job& job) const override { return times_gpus_ ? job.gpus : 1; }
+  double fall_per_s(const Job& job) const override { return times_gpus_ ? job.gpus : 1; }
 
  private:
   bool times_gpus_;

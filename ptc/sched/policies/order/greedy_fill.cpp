@@ -14,19 +14,19 @@ constexpr Rank kFirst{-std::numeric_limits<double>::infinity(), -1};
 
 Rank GreedyFill::rank_of(int32_t id) const {
   const Entry& it = entry(id);
-  return Rank{it.runs ? it.key - it.pace * now_s_ : it.key, id};
+  return Rank{it.runs ? it.key - it.fall_per_s * now_s_ : it.key, id};
 }
 
 int64_t GreedyFill::used_before(Rank rank) const {
   int64_t sum = 0;
-  for (const auto& [pace, tree] : running_) sum += tree.sum_before(Rank{rank.key + pace * now_s_, rank.id});
+  for (const auto& [fall_per_s, tree] : running_) sum += tree.sum_before(Rank{rank.key + fall_per_s * now_s_, rank.id});
   return sum;
 }
 
 int32_t GreedyFill::first_displaced() const {
   if (running_.size() == 1) return running_.begin()->second.first_over(capacity_);
-  std::vector<Rank> all;  // keys of different paces pass each other: their order is made anew
-  for (const auto& [pace, tree] : running_) {
+  std::vector<Rank> all;  // keys of different rates pass each other: their order is made anew
+  for (const auto& [fall_per_s, tree] : running_) {
     for (const int32_t id : tree.ids()) all.push_back(rank_of(id));
   }
   std::sort(all.begin(), all.end());
@@ -64,15 +64,15 @@ void GreedyFill::start(int32_t id) {
   Entry& it = entry(id);
   unline(id);
   it.runs = true;
-  it.key += it.pace * now_s_;
-  running_[it.pace].insert(Rank{it.key, id}, it.gpus);
+  it.key += it.fall_per_s * now_s_;
+  running_[it.fall_per_s].insert(Rank{it.key, id}, it.gpus);
   used_ += it.gpus;
   changed_.push_back(id);
 }
 
 void GreedyFill::stop(int32_t id) {
   Entry& it = entry(id);
-  const auto tree = running_.find(it.pace);
+  const auto tree = running_.find(it.fall_per_s);
   tree->second.erase(id);
   it.key = rank_of(id).key;
   it.runs = false;
@@ -119,10 +119,10 @@ void GreedyFill::set_capacity(int64_t gpus) {
   if (preemptive()) settle(kFirst, more_taken);
 }
 
-void GreedyFill::add(int32_t id, double key, int gpus, double pace) {
+void GreedyFill::add(int32_t id, double key, int gpus, double fall_per_s) {
   SCALAI_CHECK(gpus > 0 && !has(id));
   if (static_cast<size_t>(id) >= jobs_.size()) jobs_.resize(static_cast<size_t>(id) + 1);
-  entry(id) = Entry{.key = key, .pace = pace, .gpus = gpus, .runs = false};
+  entry(id) = Entry{.key = key, .fall_per_s = fall_per_s, .gpus = gpus, .runs = false};
   const Rank rank{key, id};
   waiting_[gpus].insert(rank);
   if (preemptive() && gpus <= capacity_ - used_before(rank)) {
@@ -134,7 +134,7 @@ void GreedyFill::add(int32_t id, double key, int gpus, double pace) {
 void GreedyFill::add_running(int32_t id, double key, int gpus) {
   SCALAI_CHECK(gpus > 0 && !has(id) && !preemptive());
   if (static_cast<size_t>(id) >= jobs_.size()) jobs_.resize(static_cast<size_t>(id) + 1);
-  entry(id) = Entry{.key = key, .pace = 0, .gpus = gpus, .runs = false};
+  entry(id) = Entry{.key = key, .fall_per_s = 0, .gpus = gpus, .runs = false};
   waiting_[gpus].insert(Rank{key, id});
   start(id);
 }
@@ -157,7 +157,7 @@ void GreedyFill::set_key(int32_t id, double key) {
   if (was.runs && !preemptive()) return;
   if (!was.runs || key < rank.key) {
     remove(id);
-    add(id, key, was.gpus, was.pace);
+    add(id, key, was.gpus, was.fall_per_s);
     return;
   }
   stop(id);

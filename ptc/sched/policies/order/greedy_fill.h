@@ -3,9 +3,9 @@
 // its requested GPUs, the others wait. The result is updated job by job instead of computed anew at each event. One
 // thread.
 //
-// The key of a waiting job is constant. The key of a running job may fall with time, by `pace` a second, as remaining
-// time does; jobs of one pace keep their order. A fall alone changes nothing: a waiting job does not fit into the rest
-// that the jobs before it leave, and a fall makes that rest smaller.
+// The key of a waiting job is constant. The key of a running job may fall with time, by `fall_per_s` a second, as
+// remaining time does; jobs of one rate keep their order. A fall alone changes nothing: a waiting job does not fit into
+// the rest that the jobs before it leave, and a fall makes that rest smaller.
 //
 // Let d be the increase, caused by an event, of the GPUs taken before some place of the order. If d = 0, nothing behind
 // that place changes. If d > 0, the next change is the first running job whose running sum of GPUs exceeds the pool: it
@@ -39,9 +39,9 @@ class GreedyFill {
   int64_t capacity() const { return capacity_; }
   int64_t used() const { return used_; }
 
-  // Adds a waiting job; with preemption it starts if it is its turn. `pace`: fall of its key per second while it runs.
-  // CHECK in all: gpus > 0; the id is new (add), or present (the others).
-  void add(int32_t id, double key, int gpus, double pace = 0);
+  // Adds a waiting job; with preemption it starts if it is its turn. `fall_per_s`: fall of its key per second while it
+  // runs. CHECK in all: gpus > 0; the id is new (add), or present (the others).
+  void add(int32_t id, double key, int gpus, double fall_per_s = 0);
   // Adds a job that already runs, even without room for it. CHECK: not kPreemptive.
   void add_running(int32_t id, double key, int gpus);
   // Removes a waiting or running job.
@@ -66,8 +66,8 @@ class GreedyFill {
 
  private:
   struct Entry {
-    double key = 0;  // waiting: the key; running: key + pace × start time
-    double pace = 0;
+    double key = 0;  // waiting: the key; running: key + fall_per_s × start time
+    double fall_per_s = 0;
     int gpus = 0;  // 0 = no such job
     bool runs = false;
   };
@@ -90,7 +90,7 @@ class GreedyFill {
   double now_s_ = 0;
   int64_t capacity_ = 0, used_ = 0;
   std::vector<Entry> jobs_;                // by id
-  std::map<double, PrefixTree> running_;   // by pace
+  std::map<double, PrefixTree> running_;   // by fall_per_s
   std::map<int, std::set<Rank>> waiting_;  // by GPUs
   std::vector<int32_t> changed_;
 };

@@ -16,7 +16,7 @@ namespace {
 class PlainFill {
  public:
   struct Job {
-    double key = 0, pace = 0;
+    double key = 0, fall_per_s = 0;
     int gpus = 0;
     bool runs = false;
   };
@@ -24,7 +24,7 @@ class PlainFill {
   explicit PlainFill(FillMode mode) : mode_(mode) {}
 
   void advance(double seconds) {
-    for (auto& [id, job] : jobs) job.key -= job.runs ? job.pace * seconds : 0;
+    for (auto& [id, job] : jobs) job.key -= job.runs ? job.fall_per_s * seconds : 0;
   }
 
   void fill() {
@@ -59,10 +59,10 @@ class PlainFill {
   FillMode mode_;
 };
 
-enum class Pace { kNone, kOne, kGpus };
+enum class Fall { kNone, kOne, kGpus };
 
 // One thing that happens, to both.
-void happen(Random& random, Pace pace, bool preemptive, int* next, GreedyFill* fill, PlainFill* plain) {
+void happen(Random& random, Fall fall, bool preemptive, int* next, GreedyFill* fill, PlainFill* plain) {
   const int64_t what = random.below(10);
   const auto any = [&] {
     auto it = plain->jobs.begin();
@@ -72,8 +72,8 @@ void happen(Random& random, Pace pace, bool preemptive, int* next, GreedyFill* f
   if (what < 5 || plain->jobs.empty()) {
     const int gpus = static_cast<int>(random.below(3) == 0 ? random.between(1, 9) : int64_t{1} << random.below(4));
     const double key = static_cast<double>(random.below(100));
-    const double falls = pace == Pace::kNone ? 0 : pace == Pace::kOne ? 1 : gpus;
-    plain->jobs[*next] = {.key = key, .pace = falls, .gpus = gpus, .runs = false};
+    const double falls = fall == Fall::kNone ? 0 : fall == Fall::kOne ? 1 : gpus;
+    plain->jobs[*next] = {.key = key, .fall_per_s = falls, .gpus = gpus, .runs = false};
     fill->add((*next)++, key, gpus, falls);
   } else if (what < 8) {
     const int id = any();
@@ -92,10 +92,10 @@ void happen(Random& random, Pace pace, bool preemptive, int* next, GreedyFill* f
   fill->fill_up();
 }
 
-class Fills : public ::testing::TestWithParam<std::pair<FillMode, Pace>> {};
+class Fills : public ::testing::TestWithParam<std::pair<FillMode, Fall>> {};
 
 TEST_P(Fills, AreWhatAFillFromScratchGives) {
-  const auto [mode, pace] = GetParam();
+  const auto [mode, fall] = GetParam();
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -111,7 +111,7 @@ TEST_P(Fills, AreWhatAFillFromScratchGives) {
       now_s += seconds;
       plain.advance(seconds);
       fill.set_now(now_s);
-      happen(random, pace, mode == FillMode::kPreemptive, &next, &fill, &plain);
+      happen(random, fall, mode == FillMode::kPreemptive, &next, &fill, &plain);
       for (const int id : fill.take_changed()) {
         if (fill.runs(id)) {
           known.insert(id);
@@ -129,11 +129,11 @@ TEST_P(Fills, AreWhatAFillFromScratchGives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Fills,
-                         ::testing::Values(std::pair(FillMode::kPreemptive, Pace::kNone),
-                                           std::pair(FillMode::kPreemptive, Pace::kOne),
-                                           std::pair(FillMode::kPreemptive, Pace::kGpus),
-                                           std::pair(FillMode::kBackfill, Pace::kNone),
-                                           std::pair(FillMode::kStrict, Pace::kNone)));
+                         ::testing::Values(std::pair(FillMode::kPreemptive, Fall::kNone),
+                                           std::pair(FillMode::kPreemptive, Fall::kOne),
+                                           std::pair(FillMode::kPreemptive, Fall::kGpus),
+                                           std::pair(FillMode::kBackfill, Fall::kNone),
+                                           std::pair(FillMode::kStrict, Fall::kNone)));
 
 // A departure that lets in a smaller job behind, which pushes nobody out: the chain ends where all is taken again.
 TEST(GreedyFill, ALargeArrivalStopsTheFirstThatNoLongerFits) {

@@ -51,7 +51,7 @@ class OrderedPolicy : public Policy {
   // Without preemption: jobs that stay on hosts under notice for lack of room elsewhere. They are not in the fill.
   std::vector<JobId> stranded_;
   std::vector<JobId> noticed_;  // running jobs to be moved off hosts
-  // Running jobs whose keys may fall slower than `pace`: they change, write checkpoints, or share the fabric.
+  // Running jobs whose keys may fall slower than `fall_per_s`: they change, write checkpoints, or share the fabric.
   std::set<JobId> held_up_;
 };
 
@@ -102,7 +102,7 @@ void OrderedPolicy::take(const View& view, const Event& event) {
   switch (event.kind) {
     case Event::Kind::kSubmitted:
       if (holds_.size() <= static_cast<size_t>(id)) holds_.resize(static_cast<size_t>(id) + 1, 0);
-      fill_.add(id, order_->key(view, event.job), view.job(event.job).gpus, order_->pace(view.job(event.job)));
+      fill_.add(id, order_->key(view, event.job), view.job(event.job).gpus, order_->fall_per_s(view.job(event.job)));
       watch(view, event.job);
       break;
     case Event::Kind::kFinished:
@@ -117,12 +117,12 @@ void OrderedPolicy::take(const View& view, const Event& event) {
       const Job& job = view.job(event.job);
       if (fill_.has(id)) fill_.remove(id);
       std::erase(stranded_, event.job);
-      fill_.add(id, order_->key(view, event.job), job.gpus, order_->pace(job));
+      fill_.add(id, order_->key(view, event.job), job.gpus, order_->fall_per_s(job));
       watch(view, event.job);
       break;
     }
     case Event::Kind::kRate:
-      if (order_->pace(view.job(event.job)) <= 0) break;
+      if (order_->fall_per_s(view.job(event.job)) <= 0) break;
       fill_.set_key(id, order_->key(view, event.job));
       held_up_.insert(event.job);
       break;
@@ -139,7 +139,7 @@ void OrderedPolicy::jump(const View& view) {
   }
 }
 
-// Before anything is decided: the keys of these jobs fell at full pace, which they did not. Moving them back to where
+// Before anything is decided: the keys of these jobs fell at full rate, which they did not. Moving them back to where
 // they are starts and stops nobody, but tells who goes first from now on. A job that trains evenly at the rate of its
 // key needs no more looking after: O(log n) for each change of GPUs and each event during it.
 void OrderedPolicy::correct_held_up(const View& view) {
@@ -156,10 +156,10 @@ void OrderedPolicy::correct_held_up(const View& view) {
   });
 }
 
-// The key of a job that was stopped is where it fell to at full pace; it may have been held up by a change. It moves
+// The key of a job that was stopped is where it fell to at full rate; it may have been held up by a change. It moves
 // back in the line, which starts nobody: it did not fit further ahead.
 void OrderedPolicy::correct(const View& view, JobId id) {
-  if (!fill_.has(id.value) || fill_.runs(id.value) || order_->pace(view.job(id)) <= 0) return;
+  if (!fill_.has(id.value) || fill_.runs(id.value) || order_->fall_per_s(view.job(id)) <= 0) return;
   const double key = order_->key(view, id);
   if (key > fill_.key(id.value) * (1 + 1e-9)) fill_.set_key(id.value, key);
 }
@@ -196,7 +196,7 @@ Decision OrderedPolicy::step(const View& view, std::span<const Event> events) {
         Grant{.job = id, .type = GpuType(0), .gpus = view.job(id).gpus, .hosts = {}, .beside = JobId()});
   }
   for (const Grant& grant : decision.grants) {
-    if (grant.gpus > 0 && order_->pace(view.job(grant.job)) > 0) held_up_.insert(grant.job);
+    if (grant.gpus > 0 && order_->fall_per_s(view.job(grant.job)) > 0) held_up_.insert(grant.job);
   }
   if (!jumps_.empty()) decision.wake_at_s = jumps_.begin()->first;
   return decision;

@@ -1,8 +1,8 @@
 #pragma once
 // A policy defined by an order: jobs get GPUs greedily by priority until no more fit. On a fleet of one GPU type, rigid
 // jobs use GreedyFill: O(log n) an event, and as much again for each running job whose key may fall slower than its
-// pace (it changes, it writes checkpoints, it shares the fabric). Several types, elastic jobs and orders that change
-// with time by themselves are filled from scratch at each event (fill_all). One thread.
+// fall_per_s (it changes, it writes checkpoints, it shares the fabric). Several types, elastic jobs and orders that
+// change with time by themselves are filled from scratch at each event (fill_all). One thread.
 
 #include <memory>
 #include <vector>
@@ -18,7 +18,7 @@ class Order {
   virtual ~Order() = default;
   virtual double key(const View& view, JobId id) = 0;
   // Fall of the key of a running job per second; the key of a waiting job is constant.
-  virtual double pace(const Job& /*job*/) const { return 0; }
+  virtual double fall_per_s(const Job& /*job*/) const { return 0; }
   // Time of the next jump of the key if the job continues as it is (demotion, promotion); kNever: none.
   virtual double jump_s(const View& /*view*/, JobId /*id*/, bool /*runs*/) { return kNever; }
   // True: keys also change at other times. Then fill_all runs at each event, and every `wake_every_s` while jobs wait.

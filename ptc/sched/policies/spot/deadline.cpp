@@ -115,7 +115,7 @@ class DeadlinePolicy : public Policy {
   };
 
   GpuType uniform(const View& view, const Clock& clock, GpuType now, const Offers& offers, double& wake_at_s) const {
-    const double pace = clock.work_s / clock.total_s;  // of e(t)
+    const double due_rate = clock.work_s / clock.total_s;  // of e(t)
     const auto wake_in = [&](double seconds) {
       wake_at_s = std::min(wake_at_s, view.now_s() + std::max(kInstant_s, seconds));
     };
@@ -123,12 +123,12 @@ class DeadlinePolicy : public Policy {
     if (!on_demand || offers.spot == on_demand_) {
       if (offers.spot.valid()) return offers.spot;
       if (clock.done_s <= clock.expected_s()) return offers.demand;
-      wake_in(clock.done_s / pace - clock.elapsed_s);
+      wake_in(clock.done_s / due_rate - clock.elapsed_s);
       return GpuType();
     }
     const double ahead = clock.done_s - clock.expected_s(2 * clock.changeover_s);
     if (ahead >= 0 && offers.spot.valid()) return offers.spot;
-    if (offers.spot.valid() && pace < 1) wake_in(-ahead / (1 - pace));
+    if (offers.spot.valid() && due_rate < 1) wake_in(-ahead / (1 - due_rate));
     return offers.demand;
   }
 

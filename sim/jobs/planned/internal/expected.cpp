@@ -81,10 +81,10 @@ double ExpectedSeconds::estimated(const Configuration& to) const {
   const auto bytes = static_cast<double>(model::state_bytes(to.model->model, to.model->recipe, /*per_home=*/false));
   const double parts = double(config.tp) * config.pp * std::max(1, config.ep) * (config.zero > 0 ? config.dp : 1);
   const cluster::Host& host = configurations_.cluster().hosts.front();
-  const double card = cluster::reached(host).nic_bytes_per_s * host.nics / std::max(1, host.gpus);
+  const double nic = cluster::reached(host).nic_bytes_per_s * host.nics / std::max(1, host.gpus);
   const double waits = change::fixed_seconds(strategy_.costs, change::groups_of(to.gpus(), configurations_.cluster())) +
                        strategy_.costs.transfer_start_s;
-  return waits + (card > 0 ? bytes / parts / card : 0);
+  return waits + (nic > 0 ? bytes / parts / nic : 0);
 }
 
 void ExpectedSeconds::note(const Job& job, int from_gpus, int to_gpus, const std::shared_ptr<const ChangeShape>& shape,

@@ -3,7 +3,7 @@
 //
 //   as planned      the first such change (model, GPUs before, after), its flows alone on the network
 //   planned         jobs of up to so many GPUs: a change on the first hosts of the type, planned once
-//   alpha-beta      else: waits and communicators, and a rank's share of the state through its share of the cards
+//   alpha-beta      else: waits and communicators, and a rank's share of the state through its share of the NICs
 
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// The books of one job under steady rules: time goes on, samples are made, checkpoints written, and taken back when
+// The ledger of one job under steady rules: time goes on, samples are made, checkpoints written, and taken back when
 // state is lost. Knows nothing of hosts' identities or of designs.
 
 #include "sim/jobs/recovery/recovery.h"

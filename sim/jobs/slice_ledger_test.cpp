@@ -1,4 +1,4 @@
-#include "sim/jobs/internal/slice_books.h"
+#include "sim/jobs/internal/slice_ledger.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 #include "sim/jobs/engine.h"
 
 namespace scalai::sched::internal {
-namespace slice_books_test {
+namespace slice_ledger_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -23,46 +23,46 @@ Fleet sliced_fleet(int hosts, int gpus) {
   return fleet;
 }
 
-SliceBooks open_books(int hosts, int gpus) {
-  SliceBooks books(sliced_fleet(hosts, gpus));
-  for (int host = 0; host < hosts; ++host) books.open(HostId(host));
-  return books;
+SliceLedger ledger_of(int hosts, int gpus) {
+  SliceLedger ledger(sliced_fleet(hosts, gpus));
+  for (int host = 0; host < hosts; ++host) ledger.open(HostId(host));
+  return ledger;
 }
 
-TEST(SliceBooks, PartsGoWhereMostStaysPossible) {
-  SliceBooks books = open_books(1, 2);
-  EXPECT_THAT(books.place(1), ElementsAre(Slice{HostId(0), 0, 6, 1})) << "4g and 2g still fit beside it";
-  EXPECT_THAT(books.place(2), ElementsAre(Slice{HostId(0), 0, 4, 2}));
-  EXPECT_THAT(books.place(4), ElementsAre(Slice{HostId(0), 0, 0, 4})) << "7 of 7";
-  EXPECT_THAT(books.place(3), ElementsAre(Slice{HostId(0), 1, 4, 3}));
-  EXPECT_THAT(books.place(3), ElementsAre(Slice{HostId(0), 1, 0, 3}));
-  EXPECT_FALSE(books.fits(1)) << "six of seven compute slices, but all of the memory";
-  EXPECT_FALSE(books.fits(7));
+TEST(SliceLedger, PartsGoWhereMostStaysPossible) {
+  SliceLedger ledger = ledger_of(1, 2);
+  EXPECT_THAT(ledger.place(1), ElementsAre(Slice{HostId(0), 0, 6, 1})) << "4g and 2g still fit beside it";
+  EXPECT_THAT(ledger.place(2), ElementsAre(Slice{HostId(0), 0, 4, 2}));
+  EXPECT_THAT(ledger.place(4), ElementsAre(Slice{HostId(0), 0, 0, 4})) << "7 of 7";
+  EXPECT_THAT(ledger.place(3), ElementsAre(Slice{HostId(0), 1, 4, 3}));
+  EXPECT_THAT(ledger.place(3), ElementsAre(Slice{HostId(0), 1, 0, 3}));
+  EXPECT_FALSE(ledger.fits(1)) << "six of seven compute slices, but all of the memory";
+  EXPECT_FALSE(ledger.fits(7));
 }
 
-TEST(SliceBooks, WholeGpusOnFewHosts) {
-  SliceBooks books = open_books(3, 4);
-  const std::vector<Slice> one = books.place(7);
+TEST(SliceLedger, WholeGpusOnFewHosts) {
+  SliceLedger ledger = ledger_of(3, 4);
+  const std::vector<Slice> one = ledger.place(7);
   EXPECT_THAT(one, ElementsAre(Slice{HostId(0), 0, 0, 7}));
-  EXPECT_THAT(books.place(21),
+  EXPECT_THAT(ledger.place(21),
               ElementsAre(Slice{HostId(0), 1, 0, 7}, Slice{HostId(0), 2, 0, 7}, Slice{HostId(0), 3, 0, 7}))
       << "the fullest host that has enough";
-  EXPECT_EQ(books.place(35).size(), 5u) << "a host, and one GPU of the next";
-  EXPECT_TRUE(books.fits(21));
-  EXPECT_FALSE(books.fits(28));
-  books.give(one);
-  EXPECT_TRUE(books.fits(28));
-  books.close(HostId(0));
-  EXPECT_FALSE(books.fits(28));
+  EXPECT_EQ(ledger.place(35).size(), 5u) << "a host, and one GPU of the next";
+  EXPECT_TRUE(ledger.fits(21));
+  EXPECT_FALSE(ledger.fits(28));
+  ledger.give(one);
+  EXPECT_TRUE(ledger.fits(28));
+  ledger.close(HostId(0));
+  EXPECT_FALSE(ledger.fits(28));
 }
 
 // Against masks kept by the test: every placement is allowed, and fits() says what a search over all GPUs finds.
-TEST(SliceBooks, RandomPlacementsAreAllowed) {
+TEST(SliceLedger, RandomPlacementsAreAllowed) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
     const int hosts = static_cast<int>(random.between(1, 4)), gpus = static_cast<int>(random.between(1, 4));
-    SliceBooks books = open_books(hosts, gpus);
+    SliceLedger ledger = ledger_of(hosts, gpus);
     std::vector<std::vector<uint8_t>> taken(static_cast<size_t>(hosts),
                                             std::vector<uint8_t>(static_cast<size_t>(gpus)));
     std::vector<bool> open(static_cast<size_t>(hosts), true);
@@ -84,9 +84,9 @@ TEST(SliceBooks, RandomPlacementsAreAllowed) {
           }
         }
         if (size >= 7) room = whole >= size / 7;
-        ASSERT_EQ(books.fits(size), room) << "step " << step << " size " << size;
+        ASSERT_EQ(ledger.fits(size), room) << "step " << step << " size " << size;
         if (!room) continue;
-        placed.push_back(books.place(size));
+        placed.push_back(ledger.place(size));
         int sum = 0;
         for (const Slice& slice : placed.back()) {
           const SliceProfile& profile = *slice_profile(slice.slices);
@@ -100,7 +100,7 @@ TEST(SliceBooks, RandomPlacementsAreAllowed) {
         ASSERT_EQ(sum, size);
       } else if (what < 9 && !placed.empty()) {
         const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(placed.size())));
-        books.give(placed[k]);
+        ledger.give(placed[k]);
         for (const Slice& slice : placed[k])
           taken[static_cast<size_t>(slice.host.value)][static_cast<size_t>(slice.gpu)] &=
               static_cast<uint8_t>(~slice_bits(*slice_profile(slice.slices), slice.start));
@@ -109,9 +109,9 @@ TEST(SliceBooks, RandomPlacementsAreAllowed) {
         const size_t host = static_cast<size_t>(random.below(hosts));
         open[host] = !open[host];
         if (open[host])
-          books.open(HostId(static_cast<int64_t>(host)));
+          ledger.open(HostId(static_cast<int64_t>(host)));
         else
-          books.close(HostId(static_cast<int64_t>(host)));
+          ledger.close(HostId(static_cast<int64_t>(host)));
       }
     }
   }
@@ -201,7 +201,7 @@ TEST(EngineSlices, NobodyOvertakesWhoWaitsForSlices) {
   EXPECT_EQ(outcome->jobs[7].first_start_s, 100);
 }
 
-// Hosts that fail, jobs of all sizes: at every moment the slices in use are allowed, apart from the engine's books.
+// Hosts that fail, jobs of all sizes: at every moment the slices in use are allowed, apart from the engine's ledger.
 TEST(EngineSlices, RandomRunsAreAllowed) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -258,5 +258,5 @@ TEST(EngineSlices, RandomRunsAreAllowed) {
   }
 }
 
-}  // namespace slice_books_test
+}  // namespace slice_ledger_test
 }  // namespace scalai::sched::internal

@@ -1,4 +1,4 @@
-#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/host_ledger.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace scalai::sched::internal {
 
-HostBooks::HostBooks(const Fleet& fleet, const Availability* availability) {
+HostLedger::HostLedger(const Fleet& fleet, const Availability* availability) {
   if (fleet.per_gpu > 1) slices_.emplace(fleet);
   const size_t types = fleet.types.size();
   std::vector<int> widest(types, 0), ever(types, 0);
@@ -42,12 +42,12 @@ HostBooks::HostBooks(const Fleet& fleet, const Availability* availability) {
   }
 }
 
-int HostBooks::capacity(HostId host) const {
+int HostLedger::capacity(HostId host) const {
   const Host& entry = hosts_[index(host)];
   return open(entry) ? entry.gpus : 0;
 }
 
-void HostBooks::count_free(const Host& host, int sign) {
+void HostLedger::count_free(const Host& host, int sign) {
   free_ += sign * host.free;
   if (host.free == 0 || host.free == host.gpus) return;
   const auto at = scattered_.try_emplace(host.free, 0).first;
@@ -55,7 +55,7 @@ void HostBooks::count_free(const Host& host, int sign) {
   if (at->second == 0) scattered_.erase(at);
 }
 
-void HostBooks::enlist(HostId host) {
+void HostLedger::enlist(HostId host) {
   const Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
   if (slices_) slices_->open(host);
@@ -65,7 +65,7 @@ void HostBooks::enlist(HostId host) {
   if (entry.free > 0) by_free_[index(entry.type)][static_cast<size_t>(entry.free)].insert(index(host));
 }
 
-void HostBooks::delist(HostId host) {
+void HostLedger::delist(HostId host) {
   const Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
   if (slices_) slices_->close(host);
@@ -75,7 +75,7 @@ void HostBooks::delist(HostId host) {
   if (entry.free > 0) by_free_[index(entry.type)][static_cast<size_t>(entry.free)].erase(index(host));
 }
 
-void HostBooks::set_up(HostId host) {
+void HostLedger::set_up(HostId host) {
   Host& entry = hosts_[index(host)];
   if (open(entry)) return;
   if (!entry.up) {
@@ -87,14 +87,14 @@ void HostBooks::set_up(HostId host) {
   enlist(host);
 }
 
-void HostBooks::set_noticed(HostId host) {
+void HostLedger::set_noticed(HostId host) {
   Host& entry = hosts_[index(host)];
   if (!open(entry)) return;
   delist(host);
   entry.noticed = true;
 }
 
-void HostBooks::set_down(HostId host, double now_s) {
+void HostLedger::set_down(HostId host, double now_s) {
   Host& entry = hosts_[index(host)];
   if (!entry.up) return;
   SCALAI_CHECK(entry.free == entry.gpus,
@@ -107,7 +107,7 @@ void HostBooks::set_down(HostId host, double now_s) {
   up_in_type_[index(entry.type)] -= entry.gpus;
 }
 
-void HostBooks::set_free(HostId host, int free) {
+void HostLedger::set_free(HostId host, int free) {
   Host& entry = hosts_[index(host)];
   SCALAI_CHECK(free >= 0 && free <= entry.gpus && entry.up, fmt::format("host {}: {} free", host.value, free));
   if (open(entry)) {
@@ -122,7 +122,7 @@ void HostBooks::set_free(HostId host, int free) {
 }
 
 // The open host with the least room that holds `gpus`, one of `own` if any holds them.
-HostId HostBooks::best_fit(GpuType type, int gpus, const Placement& own) const {
+HostId HostLedger::best_fit(GpuType type, int gpus, const Placement& own) const {
   HostId best;
   if (own.type == type) {
     for (const HostShare& share : own.hosts) {
@@ -138,7 +138,7 @@ HostId HostBooks::best_fit(GpuType type, int gpus, const Placement& own) const {
   return best;
 }
 
-HostId HostBooks::emptiest(GpuType type, const Placement& own) const {
+HostId HostLedger::emptiest(GpuType type, const Placement& own) const {
   const std::vector<Bitmap>& sets = by_free_[index(type)];
   size_t free = sets.size() - 1;
   while (free > 0 && sets[free].empty()) --free;
@@ -151,7 +151,7 @@ HostId HostBooks::emptiest(GpuType type, const Placement& own) const {
   return HostId(sets[free].next(0));
 }
 
-Placement HostBooks::place_slices(GpuType type, int gpus) {
+Placement HostLedger::place_slices(GpuType type, int gpus) {
   Placement placement{.type = type, .hosts = {}, .slices = slices_->place(gpus)};
   for (const Slice& slice : placement.slices) {
     if (placement.hosts.empty() || placement.hosts.back().host != slice.host)
@@ -162,7 +162,7 @@ Placement HostBooks::place_slices(GpuType type, int gpus) {
   return placement;
 }
 
-Placement HostBooks::place(GpuType type, int gpus, const Placement& own) {
+Placement HostLedger::place(GpuType type, int gpus, const Placement& own) {
   SCALAI_CHECK(gpus > 0 && fits(type, gpus));
   if (slices_) return place_slices(type, gpus);
   Placement placement{.type = type, .hosts = {}};
@@ -178,7 +178,7 @@ Placement HostBooks::place(GpuType type, int gpus, const Placement& own) {
   return placement;
 }
 
-absl::Status HostBooks::take(const Placement& placement) {
+absl::Status HostLedger::take(const Placement& placement) {
   SCALAI_CHECK(!slices_);
   for (const HostShare& share : placement.hosts) {
     const Host& entry = hosts_[index(share.host)];
@@ -191,7 +191,7 @@ absl::Status HostBooks::take(const Placement& placement) {
   return absl::OkStatus();
 }
 
-void HostBooks::give(const Placement& placement) {
+void HostLedger::give(const Placement& placement) {
   if (slices_) slices_->give(placement.slices);
   for (const HostShare& share : placement.hosts) set_free(share.host, hosts_[index(share.host)].free + share.gpus);
 }

@@ -15,10 +15,10 @@
 
 namespace scalai::sched::internal {
 
-class SliceBooks {
+class SliceLedger {
  public:
   // Hosts are closed at first. CHECK: the fleet counts in slices.
-  explicit SliceBooks(const Fleet& fleet);
+  explicit SliceLedger(const Fleet& fleet);
 
   // Whether jobs may be placed on a host. Those on it stay.
   void open(HostId host);

@@ -1,5 +1,5 @@
 #pragma once
-// Which GPUs of its hosts a job has: placements count them, plans and network cards need to know.
+// Which GPUs of its hosts a job has: placements count them, plans and network NICs need to know.
 
 #include <map>
 #include <vector>
@@ -9,13 +9,12 @@
 
 namespace scalai::sched::internal {
 
-class DeviceBooks {
+class DeviceLedger {
  public:
-  explicit DeviceBooks(const cluster::Cluster& cluster);
+  explicit DeviceLedger(const cluster::Cluster& cluster);
 
-  // Gives a job the GPUs of a placement: on each host first those among `own`, then free ones by number. Where the
-  // books do not have enough free (their holder's change is announced later at the same instant) any by number. By
-  // number.
+  // Gives a job the GPUs of a placement: on each host first those among `own`, then free ones by number. Where too
+  // few are free (their holder's change is announced later at the same instant), any by number. By number.
   std::vector<DeviceId> take(JobId job, const Placement& placement, const std::vector<DeviceId>& own);
   // What the job has is free.
   void give(JobId job);

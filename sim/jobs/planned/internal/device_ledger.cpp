@@ -1,4 +1,4 @@
-#include "sim/jobs/planned/internal/device_books.h"
+#include "sim/jobs/planned/internal/device_ledger.h"
 
 #include <algorithm>
 #include <set>
@@ -7,10 +7,10 @@
 
 namespace scalai::sched::internal {
 
-DeviceBooks::DeviceBooks(const cluster::Cluster& cluster)
+DeviceLedger::DeviceLedger(const cluster::Cluster& cluster)
     : cluster_(cluster), holder_(static_cast<size_t>(cluster.device_count())) {}
 
-void DeviceBooks::give(JobId job) {
+void DeviceLedger::give(JobId job) {
   const auto found = held_.find(job);
   if (found == held_.end()) return;
   for (const DeviceId device : found->second) {
@@ -20,7 +20,7 @@ void DeviceBooks::give(JobId job) {
   held_.erase(found);
 }
 
-std::vector<DeviceId> DeviceBooks::take(JobId job, const Placement& placement, const std::vector<DeviceId>& own) {
+std::vector<DeviceId> DeviceLedger::take(JobId job, const Placement& placement, const std::vector<DeviceId>& own) {
   give(job);
   const std::set<DeviceId> mine(own.begin(), own.end());
   std::vector<DeviceId> taken;

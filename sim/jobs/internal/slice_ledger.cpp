@@ -1,4 +1,4 @@
-#include "sim/jobs/internal/slice_books.h"
+#include "sim/jobs/internal/slice_ledger.h"
 
 #include <algorithm>
 
@@ -37,7 +37,7 @@ int best_start(uint8_t taken, const SliceProfile& profile) {
 
 }  // namespace
 
-SliceBooks::SliceBooks(const Fleet& fleet) {
+SliceLedger::SliceLedger(const Fleet& fleet) {
   SCALAI_CHECK(fleet.per_gpu == kSlicesOfGpu);
   for (const HostSpec& spec : fleet.hosts) {
     const size_t gpus = static_cast<size_t>(spec.gpus / kSlicesOfGpu);
@@ -48,7 +48,7 @@ SliceBooks::SliceBooks(const Fleet& fleet) {
 }
 
 // In the sets of open hosts, or out of them; `whole` of its host is of now.
-void SliceBooks::list(size_t gpu, bool in) {
+void SliceLedger::list(size_t gpu, bool in) {
   std::set<size_t>& alike = by_taken_[gpus_[gpu].taken];
   if (in)
     alike.insert(gpu);
@@ -56,7 +56,7 @@ void SliceBooks::list(size_t gpu, bool in) {
     alike.erase(gpu);
 }
 
-void SliceBooks::open(HostId id) {
+void SliceLedger::open(HostId id) {
   Host& host = host_of(id);
   if (host.open) return;
   host.open = true;
@@ -65,7 +65,7 @@ void SliceBooks::open(HostId id) {
   whole_ += host.whole;
 }
 
-void SliceBooks::close(HostId id) {
+void SliceLedger::close(HostId id) {
   Host& host = host_of(id);
   if (!host.open) return;
   host.open = false;
@@ -74,7 +74,7 @@ void SliceBooks::close(HostId id) {
   whole_ -= host.whole;
 }
 
-void SliceBooks::set(size_t gpu, uint8_t taken, int used) {
+void SliceLedger::set(size_t gpu, uint8_t taken, int used) {
   Gpu& entry = gpus_[gpu];
   const HostId id = entry.host;
   Host& host = host_of(id);
@@ -90,7 +90,7 @@ void SliceBooks::set(size_t gpu, uint8_t taken, int used) {
   if (host.open) list(gpu, true);
 }
 
-bool SliceBooks::fits(int slices) const {
+bool SliceLedger::fits(int slices) const {
   if (slices % kSlicesOfGpu == 0) return slices / kSlicesOfGpu <= whole_;
   const SliceProfile* profile = slice_profile(slices);
   SCALAI_CHECK(profile != nullptr);
@@ -100,7 +100,7 @@ bool SliceBooks::fits(int slices) const {
   return false;
 }
 
-Slice SliceBooks::place_part(int slices) {
+Slice SliceLedger::place_part(int slices) {
   const SliceProfile& profile = *slice_profile(slices);
   size_t best = gpus_.size();
   for (size_t taken = 0; taken < by_taken_.size(); ++taken) {
@@ -119,7 +119,7 @@ Slice SliceBooks::place_part(int slices) {
   return {gpu.host, static_cast<int>(best - host_of(gpu.host).first), start, slices};
 }
 
-void SliceBooks::place_whole(int gpus, std::vector<Slice>* placed) {
+void SliceLedger::place_whole(int gpus, std::vector<Slice>* placed) {
   while (gpus > 0) {
     auto enough = by_whole_.lower_bound(gpus);
     while (enough != by_whole_.end() && enough->second.empty()) ++enough;
@@ -140,7 +140,7 @@ void SliceBooks::place_whole(int gpus, std::vector<Slice>* placed) {
   }
 }
 
-std::vector<Slice> SliceBooks::place(int slices) {
+std::vector<Slice> SliceLedger::place(int slices) {
   std::vector<Slice> placed;
   if (slices % kSlicesOfGpu != 0) {
     placed.push_back(place_part(slices));
@@ -151,7 +151,7 @@ std::vector<Slice> SliceBooks::place(int slices) {
   return placed;
 }
 
-void SliceBooks::give(std::span<const Slice> slices) {
+void SliceLedger::give(std::span<const Slice> slices) {
   for (const Slice& slice : slices) {
     const size_t gpu = host_of(slice.host).first + static_cast<size_t>(slice.gpu);
     const uint8_t bits = slice_bits(*slice_profile(slice.slices), slice.start);

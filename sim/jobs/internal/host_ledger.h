@@ -10,13 +10,13 @@
 
 #include "ptc/sched/fleet.h"
 #include "sim/jobs/internal/bitmap.h"
-#include "sim/jobs/internal/slice_books.h"
+#include "sim/jobs/internal/slice_ledger.h"
 
 namespace scalai::sched::internal {
 
-class HostBooks {
+class HostLedger {
  public:
-  HostBooks(const Fleet& fleet, const Availability* availability);
+  HostLedger(const Fleet& fleet, const Availability* availability);
 
   // GPUs up and not under notice, and of those the free ones.
   int capacity(GpuType type) const { return capacity_[index(type)]; }
@@ -74,7 +74,7 @@ class HostBooks {
   // by type, then by number of free GPUs (from 1): open hosts that have so many
   std::vector<std::vector<Bitmap>> by_free_;
   std::vector<int> capacity_, free_in_type_, up_in_type_;
-  std::optional<SliceBooks> slices_;  // of fleets whose GPUs are cut in slices
+  std::optional<SliceLedger> slices_;  // of fleets whose GPUs are cut in slices
   std::map<int, int> scattered_;
   int free_ = 0;
   int up_gpus_ = 0;

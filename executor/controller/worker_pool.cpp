@@ -1,4 +1,4 @@
-#include "executor/controller/crew.h"
+#include "executor/controller/worker_pool.h"
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ absl::Status check_reply(const ReplyBody& reply) {
 
 }  // namespace
 
-Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
+WorkerPool::WorkerPool(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPoolOptions options)
     : cluster_(cluster),
       controller_(controller),
       options_(std::move(options)),
@@ -46,7 +46,7 @@ Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptio
       sessions_(cluster.hosts.size()),
       pids_(cluster.hosts.size()) {}
 
-absl::Status Crew::start() {
+absl::Status WorkerPool::start() {
   std::set<HostId> hosts;
   for (int64_t i = options_.first_host; i < std::ssize(cluster_.hosts); ++i) hosts.insert(HostId(i));
   absl::Status done = absl::OkStatus();
@@ -60,7 +60,7 @@ absl::Status Crew::start() {
   return introduce();
 }
 
-absl::Status Crew::gather(const std::set<HostId>& hosts) {
+absl::Status WorkerPool::gather(const std::set<HostId>& hosts) {
   std::map<HostId, int> starts;
   std::map<HostId, std::string> ended;
   const auto missing = [&] {
@@ -92,13 +92,13 @@ absl::Status Crew::gather(const std::set<HostId>& hosts) {
   return absl::OkStatus();
 }
 
-std::set<HostId> Crew::connected() const {
+std::set<HostId> WorkerPool::connected() const {
   std::set<HostId> hosts;
   for (const WorkerJoined& worker : controller_.workers()) hosts.insert(HostId(worker.host));
   return hosts;
 }
 
-bool Crew::eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const {
+bool WorkerPool::eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   while (!wanted(connected())) {
     if (std::chrono::steady_clock::now() > until) return false;
@@ -107,7 +107,7 @@ bool Crew::eventually(const std::function<bool(const std::set<HostId>&)>& wanted
   return true;
 }
 
-absl::Status Crew::rejoin(const std::set<HostId>& hosts, double patience_s) {
+absl::Status WorkerPool::rejoin(const std::set<HostId>& hosts, double patience_s) {
   const auto all = [&](const std::set<HostId>& joined) {
     return std::includes(joined.begin(), joined.end(), hosts.begin(), hosts.end());
   };
@@ -129,21 +129,21 @@ absl::Status Crew::rejoin(const std::set<HostId>& hosts, double patience_s) {
   return introduce();
 }
 
-Hello Crew::hello_of(HostId host) const {
+Hello WorkerPool::hello_of(HostId host) const {
   for (const WorkerJoined& worker : controller_.workers()) {
     if (worker.host == host.value) return worker.hello;
   }
   return {};
 }
 
-absl::Status Crew::revive(HostId host) {
+absl::Status WorkerPool::revive(HostId host) {
   SCALAI_RETURN_IF_ERROR(gather({host}));
   found(host);
   SCALAI_RETURN_IF_ERROR(set_up({host}));
   return introduce();
 }
 
-absl::Status Crew::kill(HostId host) {
+absl::Status WorkerPool::kill(HostId host) {
   lost(host);
   const bool killed = options_.kill_worker && options_.kill_worker(host).ok();
   if (!killed) {
@@ -156,7 +156,7 @@ absl::Status Crew::kill(HostId host) {
   return absl::OkStatus();
 }
 
-std::string Crew::why_lost(const WorkerLost& lost) const {
+std::string WorkerPool::why_lost(const WorkerLost& lost) const {
   if (lost.clean) return lost.reason;
   const std::string why = options_.why_lost ? options_.why_lost(HostId(lost.host)) : "";
   if (!why.empty()) return fmt::format("{}: {}", lost.reason, why);
@@ -165,14 +165,16 @@ std::string Crew::why_lost(const WorkerLost& lost) const {
                      pids_[static_cast<size_t>(lost.host)], machine);
 }
 
-bool Crew::is_ours(const WorkerLost& lost) const { return lost.session == sessions_[static_cast<size_t>(lost.host)]; }
+bool WorkerPool::is_ours(const WorkerLost& lost) const {
+  return lost.session == sessions_[static_cast<size_t>(lost.host)];
+}
 
-absl::Status Crew::refresh(HostId host) {
+absl::Status WorkerPool::refresh(HostId host) {
   SCALAI_RETURN_IF_ERROR(set_up({host}));
   return introduce();
 }
 
-absl::Status Crew::set_up(const std::set<HostId>& hosts) {
+absl::Status WorkerPool::set_up(const std::set<HostId>& hosts) {
   CommandBody body;
   for (const cluster::Host& host : cluster_.hosts) body.mutable_setup()->add_gpus_of_host(host.gpus);
   body.mutable_setup()->set_threads(options_.threads);
@@ -199,18 +201,18 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
   return absl::OkStatus();
 }
 
-proto::Peer Crew::peer_of(HostId host) const {
+proto::Peer WorkerPool::peer_of(HostId host) const {
   proto::Peer peer;
   SCALAI_CHECK(peer.ParseFromString(peers_[static_cast<size_t>(host.value)]));
   return peer;
 }
 
-void Crew::set_others(const std::vector<proto::Peer>& others) {
+void WorkerPool::set_others(const std::vector<proto::Peer>& others) {
   others_.clear();
   for (const proto::Peer& other : others) others_.push_back(other.SerializeAsString());
 }
 
-absl::Status Crew::introduce() {
+absl::Status WorkerPool::introduce() {
   introduced_ = living();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
   Backoff backoff(kMeetAgain_s, kMeetAgainAtMost_s, 0);
@@ -233,7 +235,7 @@ absl::Status Crew::introduce() {
 }
 
 // Unless all of them have joined already.
-absl::Status Crew::join(const std::set<HostId>& hosts) {
+absl::Status WorkerPool::join(const std::set<HostId>& hosts) {
   CommandBody body;
   body.mutable_join();
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("join", hosts, body));
@@ -245,9 +247,9 @@ absl::Status Crew::join(const std::set<HostId>& hosts) {
   return call("join", hosts, body).status();
 }
 
-absl::Status Crew::let_go_of_the_lost() { return living() == introduced_ ? absl::OkStatus() : introduce(); }
+absl::Status WorkerPool::let_go_of_the_lost() { return living() == introduced_ ? absl::OkStatus() : introduce(); }
 
-absl::Status Crew::tell(const std::string& what, const std::set<HostId>& hosts, const CommandBody& body) {
+absl::Status WorkerPool::tell(const std::string& what, const std::set<HostId>& hosts, const CommandBody& body) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
   for (;;) {
     std::set<HostId> reached = connected();
@@ -258,7 +260,7 @@ absl::Status Crew::tell(const std::string& what, const std::set<HostId>& hosts, 
   }
 }
 
-std::set<HostId> Crew::living_hosts_of(const std::vector<DeviceId>& devices) const {
+std::set<HostId> WorkerPool::living_hosts_of(const std::vector<DeviceId>& devices) const {
   const std::set<HostId> living = this->living();
   std::set<HostId> hosts;
   for (const DeviceId device : devices) {
@@ -268,14 +270,14 @@ std::set<HostId> Crew::living_hosts_of(const std::vector<DeviceId>& devices) con
   return hosts;
 }
 
-absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const std::set<HostId>& hosts,
-                                                  const CommandBody& body) {
+absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what, const std::set<HostId>& hosts,
+                                                        const CommandBody& body) {
   Calls calls;
   for (const HostId host : hosts) calls.emplace_back(host, body);
   return call(what, calls);
 }
 
-absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const Calls& calls) {
+absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what, const Calls& calls) {
   std::vector<Call> list;
   for (const auto& [host, body] : calls)
     list.push_back({.host = host.value, .command = {.what = what, .body = body.SerializeAsString()}});

@@ -23,7 +23,7 @@ class ReplyBody;
 
 namespace scalai::executor {
 
-struct CrewOptions {
+struct WorkerPoolOptions {
   int threads = 1;                     // of each worker; 0: the worker decides
   bool force_network = false;          // no shared memory between workers of one machine
   bool nccl = false;                   // workers' GPUs are ranks of one communicator
@@ -39,10 +39,10 @@ struct CrewOptions {
   std::function<std::string(HostId)> why_lost = {};
 };
 
-class Crew {
+class WorkerPool {
  public:
   // All references outlive this object.
-  Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptions options);
+  WorkerPool(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPoolOptions options);
 
   // Starts the workers of all hosts, waits for them and sends them each other's addresses. A worker that is lost
   // meanwhile is started again, because it had no state; an error after three attempts.
@@ -109,7 +109,7 @@ class Crew {
 
   const cluster::Cluster& cluster_;
   ControllerEnd& controller_;
-  const CrewOptions options_;
+  const WorkerPoolOptions options_;
   mutable std::mutex mutex_;  // guards living_
   std::set<HostId> living_;
   std::vector<std::string> peers_;   // by host: its serialized Peer
