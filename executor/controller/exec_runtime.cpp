@@ -60,7 +60,7 @@ absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
 }
 
 void ExecRuntime::Impl::take_up(const control::Execute& execute) {
-  Execution& execution = job(execute.job).execution.emplace();
+  Execution& execution = job(execute.job).execution.emplace(Execution{});  // clang 14 finds no default constructor here
   execution.command = execute;
   for (const DeviceId device : agenda_.dead_devices()) {
     if (!agenda_.unnoticed(device)) execution.known_dead.insert(device);

@@ -20,7 +20,7 @@ WorkerPlace unpack(const proto::WorkerPlace& message) {
           .pid = message.pid(),
           .fd = message.fd(),
           .address = message.address(),
-          .gpu = message.gpu() - 1};
+          .gpu = message.gpu() > 0 ? message.gpu() - 1 : -1};
 }
 
 }  // namespace scalai::executor

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -20,6 +22,15 @@ TEST(WorkerPlaceMessage, ComesBackWhole) {
   expect_equal(unpack(pack(mapped)), mapped);
   const WorkerPlace opaque{.place = "h1.mem", .pid = 78, .fd = -1, .address = "", .gpu = -1};
   expect_equal(unpack(pack(opaque)), opaque);
+}
+
+// Found by live_fuzz: one less than the least number is none.
+TEST(WorkerPlaceMessage, ANumberThatNobodyCountsIsNoGpu) {
+  proto::WorkerPlace message;
+  for (const int32_t gpu : {-1, -7, std::numeric_limits<int32_t>::min()}) {
+    message.set_gpu(gpu);
+    EXPECT_EQ(unpack(message).gpu, -1) << gpu;
+  }
 }
 
 TEST(WorkerPlaceMessage, ANumberThatIsMissingIsNoGpu) {
