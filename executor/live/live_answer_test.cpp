@@ -3,11 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <functional>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <new>
+
+#include "executor/live/live_run.h"
+#include "executor/transport/loopback_transport.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
+#include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
 
@@ -94,6 +103,45 @@ TEST(CheckLive, ManyPiecesTakeNoMemory) {
   set_box(Box({0}, {int64_t{1} << 40}), TensorId(0), DType::kF32, *digests.mutable_box());
   digests.add_digests(1);
   EXPECT_THAT(message_of(check_live(live, huge)), HasSubstr("1 digests of tensor 0"));
+}
+
+// Found by live_fuzz: readers that share blocks put all of them in order, 64 B each.
+TEST(LiveStepOfAnyAnswer, ManyBlocksTakeNoMemory) {
+  proto::LiveState live;
+  live.set_ready(true);
+  live.set_name("a");
+  live.set_version(StateVersion::live(1).wire());
+  live.set_step(5);
+  live.set_force_network(true);
+  live.set_collection(collection::collection_text(
+      plan::one_tensor(tensor::Shape({int64_t{1} << 43}), plan::cut_over("x", 0), plan::first_devices(2)), {}));
+  live.add_gpus_of_host(2);
+  live.add_peers()->set_host_name("elsewhere");
+  LoopbackNetwork network;
+  LoopbackTransport transport(network, [](std::string_view) { return absl::NotFoundError("no state"); });
+  live.mutable_peers(0)->set_transport_address(transport.address());
+  LiveRun run({.place = "the run",
+               .patience_s = 0,
+               .kept_bytes = int64_t{1} << 20,
+               .transport = &transport,
+               .served = std::make_shared<ServedBlocks>(),
+               .ask = [&](const CtlRequest&) { return live.SerializeAsString(); }});
+  rlimit before{}, tight{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  tight = {.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + (int64_t{1} << 29)),
+           .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  std::string problem;
+  try {
+    const auto step = run.newest("a");
+    problem = message_of(step.status());
+  } catch (const std::bad_alloc&) {
+    problem = "out of memory";
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(problem, "");
 }
 
 }  // namespace live_answer_test

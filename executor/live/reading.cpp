@@ -20,6 +20,7 @@ namespace scalai::executor {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;    // that are fetched at a time
+constexpr int64_t kMostOrdered = int64_t{1} << 24;   // blocks, of 64 B each: 1 GiB for a state of 16 TiB
 constexpr int64_t kSegmentBytes = int64_t{1} << 20;  // of this process's own place, which stays empty
 
 }  // namespace
@@ -65,7 +66,7 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
   }
   SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_->force_network()));
   SCALAI_RETURN_IF_ERROR(made->find_holders());
-  if (options.others != nullptr) made->find_order();
+  if (options.others != nullptr && made->block_count_ <= kMostOrdered) made->find_order();
   if (options.served != nullptr) options.served->add(made->live_->version(), made->blocks_);
   return made;
 }
@@ -123,15 +124,14 @@ absl::Status Reading::find_holders() {
     }
   }
   uint64_t turn = options_.reader;
-  int64_t blocks = 0;
   for (const auto& [box, hosts] : found) {
     Part& part = parts_[box];
     part.tensor = box.first;
     part.box = box.second;
     part.number = std::ssize(parts_);
-    part.first_block = blocks;
+    part.first_block = block_count_;
     part.bytes = bytes_of(box.first, box.second);
-    blocks += (part.bytes + kBlockBytes - 1) / kBlockBytes;
+    block_count_ += (part.bytes + kBlockBytes - 1) / kBlockBytes;
     in_order_.push_back(&part);
     for (const auto& [host, devices] : hosts) {
       Holder& holder = part.holders.emplace_back(Holder{host, std::nullopt, here.at(host)});
@@ -154,6 +154,7 @@ class Reading::BlockSource final : public Blocks::Source {
     if (!reading_.is_shared(part_)) return {};
     const auto& whole = reading_.whole_order_;
     int64_t to = number + steps;
+    if (order == 1 && whole.empty()) return {};  // too many blocks for that
     if (order == 1) {
       const int64_t place = reading_.whole_place_[static_cast<size_t>(number)] + steps;
       if (place < 0 || place >= std::ssize(whole)) return {};
@@ -209,6 +210,7 @@ void Reading::find_order() {
     auto operator<=>(const Place&) const = default;
   };
   std::vector<Place> places;
+  places.reserve(static_cast<size_t>(block_count_));
   for (const Part* const part : in_order_) {
     const collection::LogicalTensor& tensor = collection_.tensors[static_cast<size_t>(part->tensor.value)];
     const auto strides = tensor.shape.strides();

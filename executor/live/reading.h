@@ -101,7 +101,9 @@ class Reading {
   std::unique_ptr<Backend> backend_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
   std::vector<const Part*> in_order_;  // of their blocks' numbers
+  int64_t block_count_ = 0;
   // The blocks of each tensor as a reader of the whole tensor comes to them, and where each is there, by its number.
+  // Empty where there are too many.
   std::vector<int64_t> whole_order_, whole_place_;
   std::set<Location> mapped_;  // devices whose memory others can map
   mutable std::mutex mutex_;
