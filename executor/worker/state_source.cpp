@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "executor/state/content.h"
@@ -117,13 +118,16 @@ absl::StatusOr<std::shared_ptr<const StateSource>> StateSource::open(const std::
   if (!path.empty()) {
     files = std::make_unique<Files>();
     files->path = path;
-    if (fs::exists(path + "/manifest.json") || fs::exists(path + "/config.json")) {
+    std::error_code error;  // of a path that cannot be looked at: opening it says why
+    if (fs::exists(path + "/manifest.json", error) || fs::exists(path + "/config.json", error)) {
       SCALAI_RETURN_IF_ERROR(files->add_checkpoint());
-    } else if (fs::is_directory(path)) {
+    } else if (fs::is_directory(path, error)) {
       std::vector<std::string> names;
-      for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-        if (entry.path().extension() == ".safetensors") names.push_back(entry.path().string());
+      fs::directory_iterator entries(path, error);
+      for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+        if (entries->path().extension() == ".safetensors") names.push_back(entries->path().string());
       }
+      if (error) return missing(fmt::format("{}: {}", path, error.message()));
       std::sort(names.begin(), names.end());
       if (names.empty()) return missing(fmt::format("{}: no .safetensors file in this folder", path));
       for (const std::string& name : names) SCALAI_RETURN_IF_ERROR(files->add_file(name));

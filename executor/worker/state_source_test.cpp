@@ -167,6 +167,8 @@ TEST_F(StateSourceTest, BadFilesAreNamed) {
   const auto message = [&](const std::string& path) { return message_of(StateSource::open("a", path).status()); };
   EXPECT_THAT(message(folder_), HasSubstr("no .safetensors file in this folder"));
   EXPECT_THAT(message(folder_ + "/none"), HasSubstr("none"));
+  EXPECT_THAT(message(std::string(300, 'x')), HasSubstr("name too long"))
+      << "found by worker_fuzz: it ended the worker";
   write("a.safetensors", {{"w", tensor::DType::kF32, {4}}});
   write("b.safetensors", {{"w", tensor::DType::kF32, {4}}});
   EXPECT_THAT(message(folder_), HasSubstr("tensor \"w\" is in " + folder_ + "/a.safetensors and in"));
