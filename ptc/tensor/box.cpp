@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "ptc/base/status.h"
 
@@ -56,8 +57,13 @@ Box Box::whole(const Shape& shape) {
 
 int64_t Box::volume() const {
   int64_t product = 1;
-  for (int dim = 0; dim < rank; ++dim) product *= std::max<int64_t>(extent(dim), 0);
-  return product;
+  bool beyond = false;  // of a file's box; an overflow would make it look empty
+  for (int dim = 0; dim < rank; ++dim) {
+    const int64_t size = std::max<int64_t>(extent(dim), 0);
+    if (size == 0) return 0;
+    beyond = __builtin_mul_overflow(product, size, &product) || beyond;
+  }
+  return beyond ? std::numeric_limits<int64_t>::max() : product;
 }
 
 bool Box::contains(const Box& other) const {

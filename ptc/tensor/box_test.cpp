@@ -97,6 +97,14 @@ TEST(Shape, ChecksItsExtents) {
   EXPECT_EXIT(Shape({1, 1, 1, 1, 1, 1}), testing::ExitedWithCode(70), "rank 6");
 }
 
+// Found by collection_fuzz: 2^62 · 4 overflows to 0, and what is empty lies in any box.
+TEST(Box, OneWithMoreElementsThanCanBeCountedIsNotEmpty) {
+  const Box huge({0, 0}, {int64_t{1} << 62, 4});
+  EXPECT_EQ(huge.volume(), std::numeric_limits<int64_t>::max());
+  EXPECT_FALSE(Box({0, 0}, {6, 4}).contains(huge));
+  EXPECT_EQ(Box({0, 0}, {int64_t{1} << 62, 0}).volume(), 0);
+}
+
 TEST(Box, ScalarHoldsOneElement) {
   const Box scalar = Box::whole(Shape());
   EXPECT_EQ(scalar.volume(), 1);
