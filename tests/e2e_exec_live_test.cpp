@@ -112,8 +112,8 @@ name: "trained"
 cluster { hosts { count: 2 gpus: 1 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" } }
 jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 steps: 7 configs { layout: "dp2" step_time: "1s" } }
 )");
-  write_all(path("train"), fmt::format("#!/bin/sh\ntouch '{}'\nexec '{}/executor_trainer'\n", path("exec/checkpoints"),
-                                       kPrograms.string()));
+  write_all(path("train"), fmt::format("#!/bin/sh\ncd '{}'\ntouch '{}'\nexec '{}/executor_trainer'\n", path(""),
+                                       path("exec/checkpoints"), kPrograms.string()));
   fs::permissions(path("train"), fs::perms::owner_all);
   Outcome run;
   std::thread first([&] {

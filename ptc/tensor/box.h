@@ -43,7 +43,7 @@ struct Box {
   static Box whole(const Shape& shape);
 
   int64_t extent(int dim) const { return hi[static_cast<size_t>(dim)] - lo[static_cast<size_t>(dim)]; }
-  int64_t volume() const;  // elements; 1 for rank 0
+  int64_t volume() const;  // elements; 1 for rank 0; the largest number if there are more
   bool empty() const { return volume() == 0; }
   bool contains(const Box& other) const;  // CHECK: equal rank; every box contains an empty one
   Shape shape() const;
