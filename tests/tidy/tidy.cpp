@@ -41,7 +41,7 @@ bool lies_in(std::string_view path, std::string_view folder) {
 bool is_read(const fs::path& path) {
   const std::string name = path.filename().string();
   if (name == "run" && path.parent_path().parent_path().filename() == "results") return true;
-  for (const char* ending : {".h", ".cpp", ".cu", ".py", ".cmake", ".proto", ".textproto", ".md", ".in"}) {
+  for (const char* ending : {".h", ".cpp", ".cu", ".py", ".cmake", ".proto", ".textproto", ".md", ".in", ".case"}) {
     if (ends_with(name, ending)) return true;
   }
   return name == "CMakeLists.txt" || name == "dev";
@@ -356,10 +356,11 @@ std::vector<Finding> untested_sources(const std::vector<File>& files, const std:
 }
 
 std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::string& document) {
-  static const std::regex test(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))"), name("`(\\w+\\.[A-Z]\\w+)`");
+  static const std::regex test(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))"), name("`(\\w+\\.(?:[A-Z]\\w+|case))`");
   std::set<std::string> known;
   std::vector<Finding> findings;
   for (const File& file : files) {
+    if (file.path.starts_with("tests/cases/")) known.insert(file.path.substr(std::string("tests/cases/").size()));
     if (!file.path.ends_with("_test.cpp")) continue;
     for (std::sregex_iterator it(file.text.begin(), file.text.end(), test), end; it != end; ++it)
       known.insert((*it)[1].str() + "." + (*it)[2].str());

@@ -248,10 +248,13 @@ TEST(UnindexedResults, WantsARowThatCallsTheRun) {
 }
 
 TEST(UnknownTests, AreNamedWithTheirLine) {
-  const std::vector<File> files = {{"a_test.cpp", "TEST_F(Suite, Holds) {}"}, {"d.md", "\n`Suite.Holds` `Suite.Gone`"}};
+  const std::vector<File> files = {{"a_test.cpp", "TEST_F(Suite, Holds) {}"},
+                                   {"tests/cases/plan.case", ""},
+                                   {"d.md", "`plan.case`\n`Suite.Holds` `Suite.Gone`\n`gone.case`"}};
   const std::vector<Finding> findings = unknown_tests(files, "d.md");
-  ASSERT_EQ(findings.size(), 1u);
+  ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].str(), "d.md:2: no test Suite.Gone");
+  EXPECT_EQ(findings[1].str(), "d.md:3: no test gone.case");
 }
 
 TEST(UnlistedRetries, AreSourcesThatPauseOrCountAttempts) {
