@@ -178,7 +178,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/jobs/sim_cluster.cpp", "`scalai sim` of many jobs; sched_scenarios_test runs it, well and badly"},
       {"apps/common/transform_option.cpp", "--transform; reshard_command_test and tests/exec_sync_test give it"},
       {"apps/common/dataset_state.cpp",
-       "options of data show and fs mount; data_command_test and fs_dataset_test run them"},
+       "options of data show and fs mount; cases/data.case and fs_dataset_test run them"},
       {"apps/common/model_options.cpp", "options of models and plan; plan_command_test and e2e_test run them"},
       {"apps/fs/fs_control.cpp", "commands; tests/fs_life_test and fs_dataset_test run them"},
       {"apps/fs/fs_live.cpp", "a part of `scalai fs mount`; tests/exec_live_views_test runs it"},
