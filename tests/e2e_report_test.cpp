@@ -1,4 +1,4 @@
-// What runs leave behind, as people use it: report folders, replay, comparison.
+// What runs leave behind: whole reports, the same bytes each time, the same plans from a replay.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "tests/end_to_end.h"
 
@@ -14,10 +13,8 @@ namespace scalai::testing {
 namespace {
 
 using Json = nlohmann::json;
-using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<std::string> files_below(const fs::path& folder) {
   std::vector<std::string> names;
@@ -77,20 +74,6 @@ TEST_F(EndToEnd, ResolvedScenariosNameTheStrategyThatRan) {
   EXPECT_EQ(Json::parse(summary("again")).at("strategy"), "tenplex");
 }
 
-// The scenario writes no checkpoints, so it could not name this strategy itself.
-TEST_F(EndToEnd, AStrategyThatTheScenarioCouldNotNameIsRefusedBeforeAnythingIsWritten) {
-  const std::string file = small_scenario("events { at: \"10s\" redeploy { devices: [1, 3] } }\n");
-  for (const std::string strategies : {"checkpoint-restart", "reshard,checkpoint-restart"}) {
-    const Outcome run = scalai(fmt::format("sim {} --strategy={} --out={}", file, strategies, path("run")));
-    EXPECT_EQ(run.code, 3) << run.err;
-    EXPECT_EQ(run.out, "");
-    EXPECT_THAT(run.err,
-                HasSubstr("scalai sim: error: --strategy=checkpoint-restart: job \"a\" writes no checkpoints to "
-                          "restart from\nhint: add checkpoint { every_steps: 100 }"));
-    EXPECT_FALSE(std::filesystem::exists(path("run"))) << strategies;
-  }
-}
-
 TEST_F(EndToEnd, ReplayFindsTheSamePlans) {
   size_t index = 0;
   for (const char* name :
@@ -105,131 +88,6 @@ TEST_F(EndToEnd, ReplayFindsTheSamePlans) {
       EXPECT_THAT(replay.out, HasSubstr("same"));
     }
   }
-}
-
-class Replay : public EndToEnd {
- protected:
-  void SetUp() override {
-    EndToEnd::SetUp();
-    ASSERT_EQ(scalai("sim " + scenario_file("elastic-gpt3-xl") + " --out=" + path("run")).code, 0);
-    events_ = read_all(path("run/events.csv"));
-  }
-  // Replays with one piece of the event log replaced.
-  Outcome with(const std::string& from, const std::string& to) {
-    std::string text = events_;
-    const size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    write_all(path("run/events.csv"), text.replace(at, from.size(), to));
-    return scalai("replay " + path("run"));
-  }
-  std::string events_;
-};
-
-TEST_F(Replay, AnAlteredEventIsNoticed) {
-  const Outcome replay = with("\n2100,timer_fired,,,,,1,", "\n2100,timer_fired,,,,,2,");  // resize to 4 instead of 8
-  EXPECT_EQ(replay.code, 1) << replay.err;
-  EXPECT_THAT(replay.out, HasSubstr("DIFFERENT"));
-  EXPECT_THAT(replay.out, EndsWith("digests differ\n"));
-}
-
-TEST_F(Replay, AMissingPlanIsNoticed) {
-  fs::remove(path("run/plans/015.binpb"));
-  const Outcome replay = scalai("replay " + path("run"));
-  EXPECT_EQ(replay.code, 1);
-  EXPECT_THAT(replay.out, ContainsRegex("015 +missing +[0-9a-f]+ +MISSING"));
-  EXPECT_THAT(replay.out, Not(HasSubstr("DIFFERENT")));
-  EXPECT_THAT(replay.out, EndsWith("1 missing on one side\n"));
-}
-
-TEST_F(Replay, ABrokenPlanIsNamed) {
-  write_all(path("run/plans/002.binpb"), "x");
-  const Outcome replay = scalai("replay " + path("run"));
-  EXPECT_EQ(replay.code, 3);
-  EXPECT_THAT(replay.err, HasSubstr(path("run/plans/002.binpb") + ": "));
-}
-
-TEST_F(Replay, ImpossibleEventsAreErrorsNotCrashes) {
-  const std::vector<std::pair<std::string, std::string>> edits = {
-      {"\n2100,timer_fired,,,,,1,", "\n2100,timer_fired,,,,,999,"},
-      {"\n2100,timer_fired,,,,,1,", "\n1,timer_fired,,,,,1,"},
-      {"\n0,started,", "\n0,timer_fired,"},
-      {",step_reached,0,", ",step_reached,7,"},
-      {",step_reached,0,200,", ",step_reached,0,-200,"},
-      {"\n0,started,", "\n0,began,"},
-  };
-  for (const auto& [from, to] : edits) {
-    const Outcome replay = with(from, to);
-    EXPECT_EQ(replay.code, 3) << to << "\n" << replay.err;
-    EXPECT_THAT(replay.err, HasSubstr("error:")) << to;
-  }
-}
-
-TEST_F(Replay, AFolderWithoutAReportIsMissing) {
-  EXPECT_EQ(scalai("replay " + path("nothing")).code, 4);
-  write_all(path("run/summary.json"), "{}");
-  EXPECT_EQ(scalai("replay " + path("run")).code, 3);
-}
-
-TEST_F(EndToEnd, CompareShowsRunsSideBySide) {
-  const std::string file = small_scenario("events { at: \"10s\" redeploy { devices: [1, 3] } }\n");
-  const std::string a = path("a"), b = path("b");
-  ASSERT_EQ(scalai(fmt::format("sim {} --out={}", file, a)).code, 0);
-  ASSERT_EQ(scalai(fmt::format("sim {} --strategy=tenplex --out={}", file, b)).code, 0);
-  const Outcome table = scalai(fmt::format("compare {} {}/", a, b));
-  EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("downtime"));
-  const Outcome json = scalai(fmt::format("compare {} {} --format=json", a, b));
-  EXPECT_EQ(Json::parse(json.out).at("runs").size(), 2u);
-  EXPECT_EQ(Json::parse(json.out).at("runs")[1].at("label"), "b");
-  const Outcome csv = scalai(fmt::format("compare {} {} --format=csv", a, b));
-  EXPECT_GT(std::count(csv.out.begin(), csv.out.end(), '\n'), 5);
-  EXPECT_EQ(scalai(fmt::format("compare {} {}", a, path("none"))).code, 4);
-  write_all(path("b/summary.json"), "[]");
-  EXPECT_EQ(scalai(fmt::format("compare {} {}", a, b)).code, 3);
-}
-
-TEST_F(EndToEnd, CompareTakesAFolderOfReports) {
-  const std::string file = small_scenario("events { at: \"10s\" redeploy { devices: [1, 3] } }\n");
-  const std::string both = path("both");
-  const Outcome run = scalai(fmt::format("sim {} --strategy=tenplex,reshard --out={}", file, both));
-  ASSERT_EQ(run.code, 0) << run.err;
-  fs::create_directory(path("both/notes"));
-  const auto labels = [&](const std::string& words) {
-    const Outcome json = scalai(words + " --format=json");
-    std::vector<std::string> names;
-    const Json parsed = Json::parse(json.out);
-    for (const Json& one : parsed.at("runs")) names.push_back(one.at("label"));
-    return names;
-  };
-  const std::vector<std::string> sorted = {"reshard", "tenplex"};
-  EXPECT_EQ(labels("compare " + both), sorted);
-  EXPECT_EQ(labels("compare " + both + "/"), sorted);
-  const std::vector<std::string> mixed = {"both/reshard", "both/tenplex", "tenplex"};
-  EXPECT_EQ(labels(fmt::format("compare {0} {0}/tenplex", both)), mixed);
-  const Outcome empty = scalai("compare " + path("both/notes"));
-  EXPECT_EQ(empty.code, 4);
-  EXPECT_THAT(empty.err, HasSubstr("both/notes/summary.json"));
-}
-
-TEST_F(EndToEnd, CompareGivesNoRatioOfDifferentScenarios) {
-  ASSERT_EQ(scalai("sim " + small_scenario("") + " --out=" + path("a")).code, 0);
-  ASSERT_EQ(scalai("sim " + small_scenario("seed: 7\n") + " --out=" + path("b")).code, 0);
-  const std::string words = fmt::format("compare {} {}", path("a"), path("b"));
-  const Outcome table = scalai(words);
-  EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("note: the runs are of different scenarios"));
-  EXPECT_THAT(table.out, Not(HasSubstr("×")));
-  const Json json = Json::parse(scalai(words + " --format=json").out);
-  EXPECT_EQ(json.at("same_scenario"), false);
-  EXPECT_EQ(json.at("rows")[0].at("values").size(), 2u);
-}
-
-TEST_F(EndToEnd, ResultsArePrintedInThreeForms) {
-  const std::string file = small_scenario("");
-  EXPECT_EQ(Json::parse(scalai("sim " + file + " --format=json").out).at("scenario"), "small");
-  EXPECT_EQ(Json::parse(scalai("sim " + file + " --format=json --strategy=reshard,tenplex").out).at("runs").size(), 2u);
-  EXPECT_THAT(scalai("sim " + file + " --format=csv").out, HasSubstr(",reshard"));
-  EXPECT_THAT(scalai("sim " + file).out, HasSubstr("small"));
 }
 
 }  // namespace

@@ -70,31 +70,5 @@ TEST_F(Scale, RoundsStayAndTheResolvedScenarioRunsTheSame) {
   EXPECT_NE(part["scenario_digest"], whole["scenario_digest"]);
 }
 
-TEST_F(Scale, ExpectationsOfTheRealModelAreNotChecked) {
-  const std::string scenario = small_scenario("expect { metric: \"/jobs/0/steps\" equals: 1 }");
-  EXPECT_EQ(scalai("sim " + scenario).code, 1);
-  EXPECT_EQ(scalai("sim --scale-model=1/8 " + scenario).code, 0);
-}
-
-TEST_F(Scale, SeveralStrategiesAreScaledAlike) {
-  const Outcome outcome = scalai(fmt::format("sim '{}' --strategy=reshard,tenplex --scale-model=1/8 --out='{}'",
-                                             scenario_file("redeploy-gpt3-1.3b"), path("both")));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const std::string strategy : {"reshard", "tenplex"}) {
-    EXPECT_NE(read_all(folder_ / "both" / strategy / "scenario.resolved.textproto").find("scale_model: \"1/8\""),
-              std::string::npos);
-  }
-}
-
-TEST_F(Scale, WhatIsNoPartIsABadCommandLine) {
-  for (const std::string scale : {"2", "0", "1/0", "x"}) {
-    const Outcome outcome = scalai(fmt::format("sim {} --scale-model={}", small_scenario(""), scale));
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find(fmt::format("--scale-model: \"{}\" is not a part of the whole", scale)),
-              std::string::npos)
-        << outcome.err;
-  }
-}
-
 }  // namespace
 }  // namespace scalai::testing

@@ -154,30 +154,6 @@ TEST_F(ReportCommand, Accuracy) {
   EXPECT_EQ(data_after(html, "Published over predicted").size(), ranges);
 }
 
-TEST_F(ReportCommand, OtherFilesAreNotReplaced) {
-  run_small("run");
-  write_all(path("notes.html"), "mine");
-  const Outcome refused = scalai(fmt::format("report {} --out={}", path("run"), path("notes.html")));
-  EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr("notes.html: this file exists and is no report of Scalai\nhint: another --out=FILE, or --force"));
-  EXPECT_EQ(read_all(path("notes.html")), "mine");
-  EXPECT_EQ(scalai(fmt::format("report {} --force --out={}", path("run"), path("notes.html"))).code, 0);
-  EXPECT_EQ(scalai(fmt::format("report {} --out={}", path("run"), path("notes.html"))).code, 0) << "a page of ours";
-}
-
-TEST_F(ReportCommand, AllProblemsAreNamedAndNothingIsWritten) {
-  fs::create_directories(path("empty"));
-  const Outcome outcome = scalai(fmt::format("report {} {} --out={}", path("empty"), path("none"), path("page.html")));
-  EXPECT_EQ(outcome.code, 4);
-  EXPECT_THAT(outcome.err, HasSubstr("empty: no report: summary.json is missing"));
-  EXPECT_THAT(outcome.err, HasSubstr("none: no such file or folder"));
-  EXPECT_FALSE(fs::exists(path("page.html")));
-  EXPECT_EQ(scalai("report " + path("empty")).code, 2);
-  EXPECT_EQ(scalai("report - --out=" + path("page.html")).code, 2);
-}
-
 // ---- in a browser ---------------------------------------------------------------------------------------------------
 
 class ReportInBrowser : public ReportCommand {
