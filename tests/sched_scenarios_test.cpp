@@ -1,5 +1,5 @@
 // Scenarios of many jobs as people run them: every one of the tree whose public traces are there, what a run leaves,
-// other values from the command line, programs as policies.
+// programs as policies. cases/jobs.case and cases/policy_programs.case have other values and what is refused.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -85,136 +85,7 @@ TEST_F(SchedEndToEnd, ATerminalIsToldHowToOpenTheTrace) {
   }
 }
 
-TEST_F(SchedEndToEnd, ThePrintedFormsAgree) {
-  const std::string file = scenario();
-  const Json json = Json::parse(sim(file + " --format=json").out);
-  const std::string csv = sim(file + " --format=csv").out;
-  EXPECT_THAT(csv, HasSubstr(fmt::format("\nfinished,{},jobs\n", json.at("metrics").at("finished").get<int>())));
-  EXPECT_THAT(sim(file).out, HasSubstr("JCT, mean"));
-}
-
-TEST_F(SchedEndToEnd, ExpectationsAreChecked) {
-  const Outcome run = sim(scenario("expect { metric: \"/metrics/finished\" equals: 7 }\n"));
-  EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.err, HasSubstr("/metrics/finished is 60, expected exactly 7"));
-  EXPECT_EQ(sim(scenario("expect { metric: \"/metrics/finished\" equals: 7 }\n") + " --set=policy.name=srtf").code, 0)
-      << "they are about the scenario as it is written";
-}
-
-// ---- other values ---------------------------------------------------------------------------------------------------
-
-TEST_F(SchedEndToEnd, ValuesFromTheCommandLine) {
-  const std::string file = scenario();
-  const auto metric = [&](const std::string& words, const char* name) {
-    const Outcome run = sim(file + " --format=json " + words);
-    EXPECT_EQ(run.code, 0) << run.err;
-    return Json::parse(run.out).at("metrics").at(name);
-  };
-  EXPECT_NE(metric("", "avg_jct_s"), metric("--set=policy.name=srtf", "avg_jct_s"));
-  EXPECT_NE(metric("", "avg_jct_s"), metric("--seed=8", "avg_jct_s"));
-  EXPECT_EQ(metric("--seed=8", "avg_jct_s"), metric("--set=seed=8", "avg_jct_s"));
-  EXPECT_EQ(metric("--set=workload.set.jobs=30", "jobs"), 30);
-  EXPECT_EQ(metric("--set=workload.set[0]=jobs=20 --set=cluster.hosts[0].count=8", "jobs"), 20);
-}
-
-TEST_F(SchedEndToEnd, RefusedValuesSayWhy) {
-  const std::string file = scenario();
-  const Outcome unknown = sim(file + " --set=policy.nam=srtf");
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"name\"?"));
-  const Outcome policy = sim(file + " --set=policy.name=srft");
-  EXPECT_EQ(policy.code, 3);
-  EXPECT_THAT(policy.err, HasSubstr("did you mean \"srtf\"?"));
-  EXPECT_EQ(sim(file + " --strategy=reshard").code, 2);
-  EXPECT_EQ(sim(file + " --scale-model=1/8").code, 2);
-  EXPECT_EQ(sim(file + " --set=").code, 2);
-  for (const char* metric : {"x=", "=mean(ftf)", "x", "x= "}) {
-    for (const std::string& command : {"sim " + file, "sweep " + file + " --out=" + path("x.csv")}) {
-      const Outcome run = with_data(fmt::format("{} '--metric={}'", command, metric));
-      EXPECT_EQ(run.code, 2) << command << metric;
-      EXPECT_THAT(run.err, HasSubstr(fmt::format("--metric={} defines no metric", metric)));
-    }
-  }
-  const Outcome gap = sim(file + " --set=policy.name=sia --set=policy.set.gap=-1");
-  EXPECT_EQ(gap.code, 3);
-  EXPECT_THAT(gap.err, HasSubstr("gap must not be below 0; it is -1"));
-}
-
-TEST_F(SchedEndToEnd, AScenarioOfTheControlLoopTakesValuesToo) {
-  const Outcome run = scalai("sim " + small_scenario("") + " --set=until=50s --format=json");
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(Json::parse(run.out).at("end_s"), 50.0);
-  EXPECT_EQ(Json::parse(scalai("sim " + small_scenario("") + " --seed=9 --format=json").out).at("seed"), 9);
-}
-
-// ---- broken input ---------------------------------------------------------------------------------------------------
-
-TEST_F(SchedEndToEnd, AllProblemsAtOnceWithTheirPlaces) {
-  const std::string file = path("broken.textproto");
-  write_all(file, R"(name: "broken"
-cluster { hosts { count: 2 gpus: 4 gpu: "v100-16g" nic: "10Gbps" } }
-workload { generator: "philly-like" set: "jobs=5" }
-throughputs { source: "guess" }
-policy { name: "tiresias" set: "treshold=3" }
-changes { preset: "polux" seconds: "3s" }
-events { at: "1s" }
-)");
-  for (const std::string command : {"sim ", "validate "}) {
-    const Outcome run = scalai(command + file);
-    EXPECT_EQ(run.code, 3);
-    for (const char* text :
-         {":4:23: error: unknown source of throughputs \"guess\"", ":5:32: error:", "did you mean", "treshold",
-          ":6:19: error: unknown preset \"polux\"", "\"preset\" and \"seconds\" exclude each other",
-          ":7:1: error: \"events\" has no meaning with \"workload\""}) {
-      EXPECT_THAT(run.err, HasSubstr(text));
-    }
-  }
-}
-
-TEST_F(SchedEndToEnd, MissingPublicTracesAreFour) {
-  const Outcome run = shell(
-      fmt::format("SCALAI_DATA='{}' '{}/scalai' sim {}", path("none"), kPrograms.string(), scenario_file("busy-vc")));
-  EXPECT_EQ(run.code, 4);
-  EXPECT_THAT(run.err, HasSubstr("busy-vc.textproto"));
-  EXPECT_THAT(run.err, HasSubstr("philly_jobs.csv: no such file or folder"));
-  EXPECT_THAT(run.err, HasSubstr("github.com/msr-fiddle/philly-traces"));
-}
-
-TEST_F(SchedEndToEnd, HostsOfATraceBeyondTheClusterAreNamed) {
-  write_all(path("hosts.csv"), "0,add,node1\n0,add,node2\n0,add,node3\n5000,remove,node2\n");
-  const std::string more = "availability { file: \"hosts.csv\" format: \"bamboo\" }\n";
-  const Outcome run = sim(scenario(more) + " --set=cluster.hosts[0].count=2");
-  EXPECT_EQ(run.code, 3);
-  EXPECT_THAT(run.err, HasSubstr("the trace has 3 hosts, the cluster 2"));
-  EXPECT_THAT(run.err, HasSubstr("would be host 2"));
-  EXPECT_EQ(sim(scenario(more)).code, 0);
-}
-
 // ---- programs as policies -------------------------------------------------------------------------------------------
-
-// A quiet end does not count; a reader who does not know it takes the rates for those of the whole hour.
-TEST_F(SchedEndToEnd, ARunThatEndsBeforeItsHostTraceSaysSo) {
-  write_all(path("hosts.csv"),
-            "scalai-trace,1,hosts,,3600\nrecord,at_s,what,hosts\nhost,0,up,0\nhost,0,up,1\nevent,600,failed,1\n"
-            "event,3120,up,1\n");
-  write_all(path("rate.csv"), "hosts,samples_per_s\n1,1\n2,2\n");
-  write_all(path("costs.csv"), "cost,seconds\nchange,10\n");
-  write_all(path("few.textproto"), R"(schema_version: 1
-name: "few"
-cluster { hosts { count: 2 gpus: 1 gpu: "v100-16g" nic: "10Gbps" } }
-availability { file: "hosts.csv" }
-recovery { design: "reshard" throughputs: "rate.csv" costs: "costs.csv" set: "batch=8" }
-)");
-  const Outcome run = sim(path("few.textproto"));
-  EXPECT_EQ(run.code, 0) << run.err;
-  const std::string note =
-      "note: the run ends at 52.0 min, with the last change of hosts, although the host trace goes on "
-      "until 1 h 0 min: until: \"3600s\" plays all of it\n";
-  EXPECT_THAT(run.out, HasSubstr(note));
-  const Outcome whole = sim(path("few.textproto") + " --set=until=3600s");
-  EXPECT_THAT(whole.out, ::testing::Not(HasSubstr("note: the run ends")));
-  EXPECT_THAT(whole.out, HasSubstr("59.8 min"));
-}
 
 TEST_F(SchedEndToEnd, AProgramIsAPolicy) {
   fs::create_directory(folder_ / "policies");
@@ -265,58 +136,6 @@ policy { exec: "python3 files/shortest_first.py" timeout: "60s" }
                         path("there"), kPrograms.string(), kPrograms.string()));
   ASSERT_EQ(inside.code, 0) << inside.err;
   EXPECT_EQ(summary("there/again"), summary("two"));
-}
-
-TEST_F(SchedEndToEnd, AProgramThatDiesEndsTheRunCleanly) {
-  // Jobs run as they come, until the program has had enough.
-  write_all(path("tired.py"), R"(import json, sys
-asked = 0
-for line in sys.stdin:
-    q = json.loads(line)
-    if q["ask"] == "hello":
-        print(json.dumps({"scalai_policy": 1}), flush=True)
-        continue
-    asked += 1
-    if asked > 40:
-        sys.exit("enough")
-    free = dict(q["capacity"])
-    for job in q["jobs"]:
-        if job["has"]:
-            free[job["has"]["type"]] -= job["gpus"]
-    grants = []
-    for job in q["jobs"]:
-        for t in free:
-            if not job["has"] and free[t] >= job["gpus"]:
-                free[t] -= job["gpus"]
-                grants.append({"job": job["job"], "type": t, "gpus": job["gpus"]})
-                break
-    print(json.dumps({"grants": grants}), flush=True)
-)");
-  const Outcome run = sim(scenario() + " --set=policy.name= '--set=policy.exec=python3 tired.py' --out=" + path("out"));
-  EXPECT_EQ(run.code, 5);
-  EXPECT_THAT(run.err, HasSubstr("ended with exit code 1"));
-  EXPECT_THAT(run.err, HasSubstr("enough"));
-  EXPECT_FALSE(fs::exists(folder_ / "out/summary.json"));
-  const std::string jobs = read_all(folder_ / "out/jobs.csv");
-  EXPECT_GT(std::count(jobs.begin(), jobs.end(), '\n'), 5) << "jobs that had ended by then";
-  EXPECT_THAT(read_all(folder_ / "out/partial.json"), HasSubstr("exit code 1"));
-}
-
-TEST_F(SchedEndToEnd, BadAnswersAreShown) {
-  const auto run = [&](const std::string& answer) {
-    write_all(path("bad.sh"),
-              fmt::format("read x; echo '{{\"scalai_policy\":1}}'; read x; echo '{}'; read x\n", answer));
-    return sim(scenario() + " --set=policy.name= '--set=policy.exec=sh bad.sh'");
-  };
-  const Outcome malformed = run("{\"grants\":[}");
-  EXPECT_EQ(malformed.code, 5);
-  EXPECT_THAT(malformed.err, HasSubstr("column 12: this is not JSON"));
-  const Outcome unknown = run("{\"grants\":[{\"job\":\"nobody\",\"gpus\":1}]}");
-  EXPECT_EQ(unknown.code, 5);
-  EXPECT_THAT(unknown.err, HasSubstr("\"nobody\", which is no job"));
-  const Outcome slow = sim(scenario() + " --set=policy.name= '--set=policy.exec=sleep 60' --set=policy.timeout=300ms");
-  EXPECT_EQ(slow.code, 5);
-  EXPECT_THAT(slow.err, HasSubstr("no answer within 0.3 s"));
 }
 
 }  // namespace sched_scenarios_test

@@ -1,4 +1,5 @@
-// `scalai sweep`, `scalai breakeven` and `scalai policies` as people run them.
+// `scalai sweep`, `scalai breakeven` and alternatives of `scalai sim`, held against single runs. cases/sweep.case has what
+// is refused.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -86,50 +87,6 @@ TEST_F(SchedEndToEnd, AKilledSweepResumes) {
   EXPECT_TRUE(read_all(out) == read_all(path("whole.csv")));
 }
 
-TEST_F(SchedEndToEnd, RowsOfAnotherScenarioAreRefused) {
-  const std::string file = scenario();
-  write_all(path("x.csv.part"), "scalai-sweep 1 00000000000000000000000000000000\n0,0,1\n");
-  const Outcome run = with_data("sweep " + file + " --set=policy.name=fifo --out=" + path("x.csv"));
-  EXPECT_EQ(run.code, 3);
-  EXPECT_THAT(run.err, HasSubstr("rows of another scenario"));
-}
-
-TEST_F(SchedEndToEnd, PointsThatFailAreNamedAndTheRestGoesOn) {
-  const std::string file = scenario();
-  const Outcome run =
-      with_data("sweep " + file + " --vary=policy.name=fifo,allox --metrics=finished --out=" + path("x.csv") +
-                " --vary=workload.set.jobs=20,0");
-  EXPECT_EQ(run.code, 5);
-  EXPECT_THAT(run.err, HasSubstr("policy.name=fifo workload.set.jobs=0: failed: exit code 3"));
-  const std::string table = read_all(path("x.csv"));
-  EXPECT_THAT(table, HasSubstr("\nfifo,20,20,ok\n"));
-  EXPECT_THAT(table, HasSubstr("fifo,0,,"));
-  EXPECT_TRUE(fs::exists(path("x.csv.part"))) << "the good points are kept for the next time";
-}
-
-TEST_F(SchedEndToEnd, ASweepThatCannotBeIsRefusedBeforeAnythingRuns) {
-  const std::string file = scenario();
-  EXPECT_EQ(with_data("sweep " + file + " --set=policy.name=fifo").code, 2) << "no --out";
-  EXPECT_EQ(with_data("sweep " + file + " --vary=policy.name= --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --vary=seed=1,2 --seeds=2 --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --vary=seed=1 --vary=seed=2 --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1 --set=seed=2 --out=" + path("x.csv")).code, 3);
-  EXPECT_EQ(with_data("sweep " + file + " --seeds=4611686018427387904 --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --vary=policy.nam=a,b --out=" + path("x.csv")).code, 3);
-  const Outcome metric = with_data("sweep " + file + " --vary=seed=1,2 --metrics=avg_jct --out=" + path("x.csv"));
-  EXPECT_EQ(metric.code, 2);
-  EXPECT_THAT(metric.err, HasSubstr("did you mean \"avg_jct_s\"?"));
-  EXPECT_EQ(with_data("sweep " + path("none.textproto") + " --set=seed=1 --out=" + path("x.csv")).code, 4);
-  EXPECT_FALSE(fs::exists(path("x.csv")));
-}
-
-TEST_F(SchedEndToEnd, ControlScenariosSweepToo) {
-  const Outcome run =
-      scalai("sweep " + small_scenario("") + " --vary=until=50s,100s --metrics=/jobs/0/steps --out=" + path("x.csv"));
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(read_all(path("x.csv")), "until,/jobs/0/steps,status\n50s,50,ok\n100s,100,ok\n");
-}
-
 // ---- breakeven ------------------------------------------------------------------------------------------------------
 
 TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
@@ -155,44 +112,6 @@ TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
   EXPECT_GE(jct("srtf", high), jct("fifo-backfill", high));
 }
 
-TEST_F(SchedEndToEnd, ABreakEvenThatIsNotThereIsSaid) {
-  const Outcome run = with_data("breakeven " + scenario() + " --policies=fifo,fifo-backfill --range=0s,1min");
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("no crossing between 0 s and 60.0 s: fifo is better at all 9 values tried, by "));
-}
-
-// A scenario with a program as its policy, with its time, has a break-even between two others.
-TEST_F(SchedEndToEnd, ABreakEvenNeedsNoneOfTheScenariosPolicy) {
-  const std::string file = scenario();
-  std::string text = read_all(file);
-  const std::string own = "policy { name: \"fifo\" }";
-  text.replace(text.find(own), own.size(), "policy { exec: \"python3 mine.py\" timeout: \"3s\" }");
-  write_all(file, text);
-  const Outcome run = with_data("breakeven " + file + " --policies=fifo,fifo-backfill --range=0s,1min");
-  EXPECT_EQ(run.code, 0) << run.err;
-}
-
-// Parameters of --set reach both policies: one that takes none of that name complains.
-TEST_F(SchedEndToEnd, BreakEvenSetsParameters) {
-  const Outcome run =
-      with_data("breakeven " + scenario() + " --policies=srtf,fifo-backfill --set=policy.set.nonsense=3");
-  EXPECT_EQ(run.code, 3) << run.out;
-  EXPECT_THAT(run.err, HasSubstr("error: --set=policy.set.nonsense=3: "));
-}
-
-TEST_F(SchedEndToEnd, BreakEvenUsage) {
-  const std::string file = scenario();
-  for (const std::string words :
-       {"", "--policies=a", "--policies=a,a", "--policies=a,b --strategies=a,b", "--policies=srtf,fifo --range=1h,0s",
-        "--policies=srtf,fifo --set=policy.name=sjf", "--policies=srtf,fifo --range=1h"}) {
-    EXPECT_EQ(with_data("breakeven " + file + " " + words).code, 2) << words;
-  }
-  const Outcome unknown = with_data("breakeven " + file + " --policies=srtf,nobody");
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_THAT(unknown.err, HasSubstr("error: --set=policy.name=nobody: unknown policy \"nobody\""));
-  EXPECT_EQ(scalai("breakeven " + small_scenario("") + " --strategies=reshard,tenplex").code, 2) << "which cost?";
-}
-
 // Any field, over numbers: fifo-backfill and srtf finish the same jobs on few GPUs and on many.
 TEST_F(SchedEndToEnd, BreakEvenOverWholeNumbers) {
   const Outcome run =
@@ -205,9 +124,6 @@ TEST_F(SchedEndToEnd, BreakEvenOverWholeNumbers) {
   EXPECT_EQ(json.at("compared"), "policy.name");
   for (const Json& sample : json.at("samples"))
     EXPECT_EQ(sample.at("value"), std::floor(sample.at("value").get<double>()));
-  EXPECT_EQ(
-      with_data("breakeven " + scenario() + " --policies=srtf,fifo --path=cluster.hosts[0].count --range=1s,8s").code,
-      3);
 }
 
 // ---- alternatives ---------------------------------------------------------------------------------------------------
@@ -270,59 +186,6 @@ TEST_F(SchedEndToEnd, SeedsOfAnAlternativeAreOneColumn) {
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_TRUE(fs::exists(path("all/srtf/seed-71/summary.json"))) << "seeds count from the one that is set";
   EXPECT_THAT(other.err, HasSubstr("has other reports, which compare and report will show, too: "));
-}
-
-// Nothing is written when a setting is no setting, and all of them are named; one that fails leaves the others.
-TEST_F(SchedEndToEnd, AlternativesThatAreNone) {
-  const std::string file = scenario();
-  const Outcome typo = with_data("sim " + file + " --vary=policy.nam=fifo,srtf --out=" + path("none"));
-  EXPECT_EQ(typo.code, 3);
-  EXPECT_THAT(typo.err, HasSubstr("did you mean \"name\""));
-  EXPECT_FALSE(fs::exists(path("none")));
-  const Outcome strategies = scalai("sim " + small_scenario("") + " --vary=strategy=reshard,tenplx,nobody");
-  EXPECT_EQ(strategies.code, 3);
-  EXPECT_THAT(strategies.err, HasSubstr("tenplx"));
-  EXPECT_THAT(strategies.err, HasSubstr("nobody"));
-  const Outcome half = with_data("sim " + file + " --vary=policy.name=fifo,nobody");
-  EXPECT_EQ(half.code, 3);
-  EXPECT_THAT(half.err, HasSubstr("nobody: "));
-  EXPECT_THAT(half.out, HasSubstr("fifo"));
-  for (const std::string words :
-       {"--vary=a", "--vary=seed=1,1", "--vary=seed=1,2 --seeds=2", "--seeds=0",
-        "--strategy=reshard --vary=strategy=reshard,tenplex", "--vary=seed=1,2 --vary=seed=3,4", "--seeds=1001"})
-    EXPECT_EQ(with_data("sim " + file + " " + words).code, 2) << words;
-}
-
-// ---- policies -------------------------------------------------------------------------------------------------------
-
-TEST_F(SchedEndToEnd, PoliciesAreListed) {
-  const Outcome all = scalai("policies");
-  EXPECT_EQ(all.code, 0);
-  for (const char* name : {"fifo",           "fifo-backfill",    "sjf",          "srtf",      "srsf",
-                           "tiresias",       "themis",           "optimus",      "afs-l",     "gavel-max-min",
-                           "gavel-makespan", "gandiva",          "allox",        "pollux",    "sia",
-                           "elasticflow",    "uniform-progress", "price-chaser", "templates", "spare-swap",
-                           "elasticflow"}) {
-    EXPECT_THAT(all.out, HasSubstr(name));
-  }
-  const Json json = Json::parse(scalai("policies --format=json").out);
-  for (const Json& policy : json) {
-    EXPECT_FALSE(policy.at("summary").get<std::string>().empty()) << policy;
-    EXPECT_FALSE(policy.at("family").get<std::string>().empty()) << policy;
-  }
-  EXPECT_THAT(scalai("policies fifo").out, ::testing::Not(HasSubstr("source:")));
-  EXPECT_THAT(scalai("policies tiresias").out, HasSubstr("\n  source: "));
-  // Emulations of published simulators are with the validation alone.
-  EXPECT_THAT(all.out + scalai("policies gandiva").out + scalai("policies templates").out,
-              ::testing::Not(::testing::AnyOf(HasSubstr("gavel-fifo"), HasSubstr("strict"), HasSubstr("rules"))));
-  const Outcome one = scalai("policies tiresias");
-  EXPECT_EQ(one.code, 0);
-  EXPECT_THAT(one.out, HasSubstr("threshold"));
-  EXPECT_THAT(one.out, HasSubstr("preemptive: takes GPUs away"));
-  EXPECT_THAT(scalai("policies tiresias --format=csv").out, HasSubstr("parameter,default,unit"));
-  const Outcome unknown = scalai("policies tiresia");
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"tiresias\"?"));
 }
 
 }  // namespace sweep_command_test
