@@ -60,22 +60,6 @@ TEST_F(ExecGpu, AProcessMayBeTheWorkerOfSeveralHosts) {
   expect_replayable();
 }
 
-TEST_F(ExecGpu, WhatIsNotHereIsNamedBeforeAnythingRuns) {
-  const std::string narrow = "--scale-model=1/32 ";
-  const Outcome nccl = exec(scenario_file("identity"), narrow + "--transport=nccl --nccl=/no/such/libnccl.so");
-  EXPECT_EQ(nccl.code, 4);
-  EXPECT_THAT(nccl.err, HasSubstr("/no/such/libnccl.so"));
-  const Outcome lone = exec(scenario_file("identity"), narrow + "--nccl=/x.so");
-  EXPECT_EQ(lone.code, 2);
-  EXPECT_THAT(lone.err, HasSubstr("without --transport=nccl"));
-  const Outcome worker = scalai("exec worker --controller=127.0.0.1:1 --host=0,1 " + kNccl);
-  EXPECT_EQ(worker.code, 2);
-  EXPECT_THAT(worker.err, HasSubstr("a process of its own"));
-  EXPECT_EQ(scalai("exec worker --controller=127.0.0.1:1 --host=0,0").code, 2);
-  EXPECT_EQ(scalai("exec worker --controller=127.0.0.1:1 --host=one").code, 2);
-  EXPECT_FALSE(fs::exists(folder_ / "exec/run.json"));
-}
-
 TEST_F(ExecGpu, WithoutAGpuCudaIsRefused) {
   if (fs::exists("/dev/nvidia0")) GTEST_SKIP() << "there is a GPU";
   const Outcome run = exec(scenario_file("identity"), "--scale-model=1/32 --backend=cuda --devices-per-gpu=8");

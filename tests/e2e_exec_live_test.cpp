@@ -137,22 +137,6 @@ jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 steps: 7 configs { layout
   expect_replayable();
 }
 
-// What needs no training program; python/tests/test_job.py has the rest.
-TEST_F(ExecLive, LaunchRefusesWhatItCannotStart) {
-  const std::string out = fmt::format("--out='{}'", path("launched"));
-  expect_one_line(scalai("launch --steps=3 " + out + " -- true"), 2, "--layout=LAYOUT is needed");
-  expect_one_line(scalai("launch --layout=dp2 " + out + " -- true"), 2, "--steps=N is needed");
-  expect_one_line(scalai("launch --layout=dp2 --steps=3 --gpus=4 " + out + " -- true"), 2, "no --layout has as many");
-  EXPECT_EQ(scalai("launch --layout=dp2 --steps=3 " + out).code, 2) << "no program";
-  const Outcome silent = scalai("launch --layout=dp2 --steps=3 " + out + " -- true");
-  EXPECT_EQ(silent.code, 3);
-  EXPECT_THAT(silent.err, HasSubstr("it ended before job.start"));
-  const Outcome failing = scalai("launch --layout=dp2 --steps=3 " + out + " -- sh -c 'echo \"no such model\"; exit 7'");
-  EXPECT_EQ(failing.code, 3);
-  EXPECT_THAT(failing.err, ::testing::AllOf(HasSubstr("exit code 7"), HasSubstr("no such model")));
-  EXPECT_FALSE(fs::exists(path("launched")));
-}
-
 TEST_F(ExecLive, WorkersListenWhereTheirControllerDoes) {
   Outcome run;
   std::atomic<bool> over = false;

@@ -168,42 +168,6 @@ events { at: "6min" resize { job: "gpt" gpus: 4 } }
 
 // ---- bad input ------------------------------------------------------------------------------------------------------
 
-TEST_F(Exec, ABadCommandLineIsTwo) {
-  const std::string file = scenario_file("identity");
-  expect_one_line(scalai("exec " + file), 2, "--out=DIR is needed");
-  expect_one_line(exec(file, "--stratgy=reshard"), 2, "unknown option --stratgy; did you mean --strategy?");
-  expect_one_line(exec(file, "--verify=all"), 2, "--verify");
-  expect_one_line(exec(file, "--scale-model=3"), 2, "\"3\" is not a part of the whole");
-  EXPECT_FALSE(fs::exists(path("exec"))) << "nothing is left behind";
-}
-
-TEST_F(Exec, WhatTheScenarioLacksForTheCommandLineIsNamedBeforeAnythingRuns) {
-  write_all(path("few.textproto"), R"(schema_version: 1 name: "few" until: "10min"
-cluster { hosts { count: 1 gpus: 2 gpu: "a100-80g" nic: "25Gbps" } }
-jobs { name: "gpt" model: "gpt2" global_batch: 12 gpus: 2 parallel: choose search { batch_tolerance: 0.1 } }
-)");
-  const Outcome restart = exec(path("few.textproto"), "--strategy=checkpoint-restart");
-  EXPECT_EQ(restart.code, 3);
-  EXPECT_THAT(restart.err,
-              HasSubstr("scalai exec: error: --strategy=checkpoint-restart: strategy \"checkpoint-restart\" "
-                        "needs a cluster with \"storage\"\nhint: add storage { read: \"10GB/s\" }"));
-  const Outcome train = exec(path("few.textproto"), "--train=true");
-  EXPECT_EQ(train.code, 3);
-  EXPECT_THAT(train.err, HasSubstr("--train: job gpt has a batch_tolerance, and nobody tells its program"));
-  EXPECT_FALSE(fs::exists(path("exec"))) << "nothing is left behind";
-}
-
-TEST_F(Exec, BadScenariosAndFoldersAreNamedBeforeAnythingRuns) {
-  const Outcome broken = exec(small_scenario("evnts { }\n"), "");
-  EXPECT_EQ(broken.code, 3);
-  EXPECT_THAT(broken.err, HasSubstr("small.textproto:7:1: error:"));
-  expect_one_line(exec(path("none.textproto"), ""), 4, "none.textproto: cannot open");
-  write_all(path("file"), "x");
-  const std::string identity = scenario_file("identity");
-  expect_one_line(scalai(fmt::format("exec {} --out='{}'", identity, path("file/in"))), 4, "cannot create folder");
-  EXPECT_FALSE(fs::exists(path("exec")));
-}
-
 TEST_F(Exec, AnAddressThatCannotBeListenedOnIsNamed) {
   const std::string small = small_scenario("");
   expect_one_line(exec(small, "--scale-model=1/16 --listen=nowhere"), 3, "'nowhere' is not HOST:PORT");
@@ -221,24 +185,6 @@ TEST_F(Exec, AnAddressThatCannotBeListenedOnIsNamed) {
   EXPECT_EQ(std::system(workers.c_str()), 0);
   other.join();
   EXPECT_EQ(first.code, 0) << first.err;
-}
-
-TEST_F(Exec, AWorkerSaysWhyItCannotJoin) {
-  const std::string words = "exec worker --controller=127.0.0.1:1 --connect-timeout=300ms";
-  const auto with_token = [&](const std::string& token, fs::perms mode) {
-    write_all(path("token"), token);
-    fs::permissions(path("token"), mode);
-    return scalai(fmt::format("{} --token-file='{}'", words, path("token")));
-  };
-  const fs::perms ours = fs::perms::owner_read | fs::perms::owner_write;
-  expect_one_line(shell(fmt::format("env -u SCALAI_TOKEN '{}/scalai' {}", kPrograms.string(), words)), 4,
-                  "no token: set SCALAI_TOKEN or name a token file");
-  expect_one_line(with_token("0123456789abcdef", ours), 4, "no controller at 127.0.0.1:1 within 0.3 s");
-  expect_one_line(
-      scalai("exec worker --controller=nosuch.invalid:1 --connect-timeout=300ms --token-file='" + path("token") + "'"),
-      4, "nosuch.invalid");
-  expect_one_line(with_token("short", ours), 3, "a token has 16 to 512 characters, not 5");
-  expect_one_line(with_token("0123456789abcdef", ours | fs::perms::others_read), 4, "chmod 600");
 }
 
 }  // namespace

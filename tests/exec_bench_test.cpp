@@ -12,8 +12,6 @@
 namespace scalai::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 class ExecBench : public EndToEnd {
  protected:
   void SetUp() override {
@@ -47,50 +45,6 @@ TEST_F(ExecBench, MeasuresAndVerifies) {
     EXPECT_GT(yardstick.at("seconds").get<double>(), 0) << yardstick;
     EXPECT_GT(yardstick.at("ratio").get<double>(), 0) << yardstick;
   }
-  EXPECT_TRUE(left_nothing());
-}
-
-TEST_F(ExecBench, ATableHasARowACaseAndYardstick) {
-  const Outcome run = bench(fmt::format(
-      "--cases=row-column,redeploy --devices=2 --bytes=64KiB --scale-model=1/64 --repetitions=1 --alltoallw=/none "
-      "--out='{}'",
-      path("logs")));
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 4) << run.out;
-  EXPECT_THAT(run.out, HasSubstr("\nrow-column "));
-  EXPECT_THAT(run.out, HasSubstr("\nredeploy "));
-  EXPECT_TRUE(fs::exists(folder_ / "logs/worker-1.log"));
-}
-
-TEST_F(ExecBench, AYardstickThatFailsIsNamedAndLeftOut) {
-  write_all(path("broken"), "#!/bin/sh\necho no network here\nexit 3\n");
-  fs::permissions(path("broken"), fs::perms::owner_all);
-  write_all(path("mpirun"), "#!/bin/sh\nwhile [ $# -gt 0 ] && [ ! -x \"$1\" ]; do shift; done\nexec \"$@\"\n");
-  fs::permissions(path("mpirun"), fs::perms::owner_all);
-  const Outcome run = shell(fmt::format(
-      "PATH='{0}':\"$PATH\" '{1}/scalai' exec bench --cases=row-column --devices=2 --bytes=64KiB --repetitions=1 "
-      "--alltoallw='{0}/broken'",
-      folder_.string(), kPrograms.string()));
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("MPI_Alltoallw"));
-  EXPECT_THAT(run.err, HasSubstr("exit code 3; it printed: no network here"));
-  EXPECT_THAT(run.out, HasSubstr("memcpy"));
-  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("MPI_Alltoallw")));
-}
-
-TEST_F(ExecBench, ABadCommandLineIsTwo) {
-  const auto expect_two = [&](const std::string& words, const std::string& part) {
-    const Outcome run = bench(words);
-    EXPECT_EQ(run.code, 2) << words;
-    EXPECT_EQ(run.out, "");
-    EXPECT_THAT(run.err, HasSubstr(part));
-  };
-  expect_two("--cases=rows", "rows");
-  expect_two("--devices=3", "3 devices: take a power of two");
-  expect_two("--devices=two", "\"two\" is not a number");
-  expect_two("--bytes=16B --cases=row-column --devices=8", "too few");
-  expect_two("--repetitions=0", "--repetitions is 1 to 10000");
-  expect_two("--scale-model=2", "not a part of the whole");
   EXPECT_TRUE(left_nothing());
 }
 

@@ -9,7 +9,6 @@ namespace scalai::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class Calibrate : public Exec {
  protected:
@@ -68,31 +67,6 @@ TEST_F(Calibrate, OverUcxItSaysHowRowsTravel) {
   EXPECT_THAT(done.out, HasSubstr("(Scalai: from 16.4 kB)"));
   EXPECT_THAT(read_all(cluster),
               HasSubstr("# Measured: row bytes, bytes, seconds packed, gathered, in place\n#   64, "));
-}
-
-TEST_F(Calibrate, OneHostHasNoNetworkToMeasure) {
-  const std::string cluster = path("machine.textproto");
-  const Outcome done = calibrate(fmt::format("--hosts=1 --gpus=2 --out='{}'", cluster));
-  ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.out, Not(HasSubstr("hosts together")));
-  EXPECT_THAT(done.out, Not(HasSubstr("rows over UCX")));
-  EXPECT_THAT(read_all(cluster), Not(HasSubstr("nic:")));
-}
-
-TEST_F(Calibrate, ABadCommandLineIsTwo) {
-  const std::string out = fmt::format("--out='{}'", path("machine.textproto"));
-  EXPECT_EQ(calibrate("--hosts=2").code, 2);
-  EXPECT_EQ(calibrate("--hosts=1 --gpus=1 " + out).code, 2);
-  EXPECT_EQ(calibrate("--hosts=100 " + out).code, 2);
-  EXPECT_EQ(calibrate("--repetitions=0 " + out).code, 2);
-  EXPECT_EQ(scalai("exec calibrate --bytes=1kB " + out).code, 2);
-  EXPECT_FALSE(fs::exists(path("machine.textproto")));
-}
-
-TEST_F(Calibrate, AFolderThatIsNotThereIsNamed) {
-  const Outcome done = calibrate(fmt::format("--hosts=2 --out='{}'", path("none/machine.textproto")));
-  EXPECT_EQ(done.code, 4);
-  EXPECT_THAT(done.err, HasSubstr("none/machine.textproto"));
 }
 
 }  // namespace

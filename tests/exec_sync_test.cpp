@@ -12,7 +12,6 @@
 namespace scalai::testing {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -291,28 +290,6 @@ TEST_F(ExecSync, AKilledOneIsStartedAgainInItsFolder) {
   start_sync("--to=dp1 --every=1");
   ASSERT_TRUE(reaches(2));
   EXPECT_EQ(end_sync().code, 0);
-}
-
-TEST_F(ExecSync, AWrongQuestionIsRefused) {
-  const auto refused = [&](const std::string& words) {
-    const Outcome outcome = scalai("sync /nowhere " + words);
-    EXPECT_EQ(outcome.code, 2) << words;
-    return outcome.err;
-  };
-  EXPECT_THAT(refused("--to=tp2"), HasSubstr("--out=DIR is needed"));
-  EXPECT_THAT(refused("--out=x"), HasSubstr("--to=LAYOUT@HOSTS is needed"));
-  EXPECT_THAT(refused("--out=x --to=tp3@2"), HasSubstr("3 ranks do not fit on 2 hosts"));
-  EXPECT_THAT(refused("--out=x --to=tq3@1"), HasSubstr("--to=tq3@1: "));
-  EXPECT_THAT(refused("--out=x --to=tp2@a,-b"), HasSubstr("\"-b\" is not the name of a host"));
-  EXPECT_THAT(refused("--out=x --to=tp2@a --launcher=srun"), HasSubstr("exclude each other"));
-  EXPECT_THAT(refused("--out=x --to=tp2 --every=0"), HasSubstr("--every is at least 1"));
-  EXPECT_THAT(refused("--out=x --to=tp2 --compare=5B"), HasSubstr("--compare is at least 4KiB"));
-  EXPECT_THAT(refused("--out=x --to=tp2 --dtype=f17"), HasSubstr("f17"));
-  EXPECT_THAT(
-      refused("--out=x --to=tp2 --transform=scale --transform='halve(2)'"),
-      AllOf(HasSubstr("--transform=scale: is not NAME(…)"), HasSubstr("--transform=halve(2): is not one of cast")));
-  EXPECT_EQ(scalai("sync /nowhere --out='" + path("x") + "' --to=tp2").code, 4);
-  EXPECT_FALSE(fs::exists(path("x")));
 }
 
 TEST_F(ExecSync, ALayoutThatDoesNotFitTheModelIsRefused) {

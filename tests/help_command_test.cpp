@@ -64,43 +64,6 @@ TEST_F(HelpCommand, HasTheOptionsOfEveryCommand) {
   }
 }
 
-// docs/design.md §9: what the help rules out is 2; a well-formed name that nothing has is 3, as in a file.
-TEST_F(HelpCommand, UnknownNamesAreThreeAndUnknownWordsTwo) {
-  for (const char* words : {"models nosuch", "machines nosuch", "policies nosuch", "explain nosuch",
-                            "accuracy --table=nosuch", "import nosuch f", "plan --model=nosuch --from=tp2 --to=tp1",
-                            "parallelize --model=nosuch --gpus=4 --gpu=h100-80g --global-batch=8",
-                            "parallelize --model=gpt2 --gpus=4 --gpu=nosuch --global-batch=8"})
-    EXPECT_EQ(scalai(words).code, 3) << words;
-  for (const char* words : {"nosuch", "models --nosuch", "plan --model=gpt2 --from=tp2 --to=tp1 --precision=nosuch",
-                            "parallelize --model=gpt2 --gpus=many --gpu=h100-80g --global-batch=8"})
-    EXPECT_EQ(scalai(words).code, 2) << words;
-}
-
-// They go with the next release.
-TEST_F(HelpCommand, FormerNamesWorkWithANote) {
-  const std::vector<std::pair<std::string, std::string>> words_and_notes = {
-      {"reshard a", "scalai: note: \"scalai reshard\" is now \"scalai checkpoint reshard\""},
-      {"validate-model --table=x", "note: \"scalai validate-model\" is now \"scalai accuracy model\""},
-      {"validate-policies --set=G77", "note: \"scalai validate-policies\" is now \"scalai accuracy policies\""},
-      {"accuracy --data=/none", "note: --data is now called --published"},
-      {"accuracy --check --table=models", "note: --check is now called --require-goals"},
-      {"checkpoint reshard a b --memory-cap=1GiB", "note: --memory-cap is now called --process-memory"},
-      {"plan --model=gpt2 --from=tp2 --to=tp1 --explain=step", "note: --explain is now called --tensor"},
-      {"parallelize --explain", "note: --explain is now called --breakdown"},
-      {"data show none --check", "note: --check is now called --verify"},
-  };
-  for (const auto& [words, note] : words_and_notes) {
-    const Outcome outcome = scalai(words);
-    EXPECT_NE(outcome.err.find(note), std::string::npos) << words << "\n" << outcome.err;
-    EXPECT_EQ(outcome.err.find("unknown"), std::string::npos) << words << "\n" << outcome.err;
-    EXPECT_EQ(scalai(words + " -q").err.find(note), std::string::npos) << words;
-  }
-  if (!fs::exists(kPrograms / "scalai-exec")) return;
-  EXPECT_NE(scalai("exec none.textproto --memory-cap=1GiB").err.find("note: --memory-cap is now called --memory"),
-            std::string::npos);
-  EXPECT_EQ(scalai("--help").out.find("validate-"), std::string::npos);
-}
-
 TEST_F(HelpCommand, ManualPagesAreClean) {
   if (shell("command -v mandoc").code != 0) GTEST_SKIP() << "mandoc is not installed";
   for (const std::string& command : commands()) {

@@ -1,6 +1,5 @@
 // What `scalai near` puts out, against sh: the same bytes and the same status.
 
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/near_end_to_end.h"
@@ -181,24 +180,6 @@ TEST_F(NearCommand, RandomPipelinesAreWhatShMakesOfThem) {
   }
 }
 
-TEST_F(NearCommand, RunsCommandsOnTheHostsThatHaveTheFiles) {
-  file("a.txt", "x\n", {0});
-  file("b.txt", "y\n", {1});
-  write_all(folder_ / "where.textproto", "");
-  fs::create_directory(folder_ / "notes");
-  write_all(folder_ / "notes/where.textproto", "schema_version: 1 commands: \"where\" by_file: CONCATENATE share: 0.1");
-  program("where", "echo $NEAR_HOST \"$@\"");
-  const Outcome outcome = scalai(fmt::format("near {} --annotations={} -- where b.txt a.txt", hosts(), path("notes")));
-  EXPECT_EQ(outcome.out, "h1 b.txt\nh0 a.txt\n") << outcome.err;
-  write_all(folder_ / "list", fmt::format("# hosts\nh0 {0}/h0\n\nh1 {0}/h1  # the other\n", folder_.string()));
-  EXPECT_EQ(
-      scalai(
-          fmt::format("near {0}/nowhere --hosts={0}/list --launcher={0}/bin/ssh --annotations={0}/notes -- where a.txt",
-                      folder_.string()))
-          .out,
-      "h0 a.txt\n");
-}
-
 TEST_F(NearCommand, WordsAreNotReadByAShell) {
   const std::string name = "$(touch x); `touch x` & ' \" \n | > y";
   file(name, "in it\n", {0, 1});
@@ -206,94 +187,6 @@ TEST_F(NearCommand, WordsAreNotReadByAShell) {
   EXPECT_EQ(outcome.out, "in\n") << outcome.err;
   for (const char* where : {"", "h0/", "h1/", "all/"})
     for (const char* made : {"x", "y"}) EXPECT_FALSE(fs::exists(folder_ / (std::string(where) + made)));
-}
-
-TEST_F(NearCommand, BadWordsAreRefusedAtOnce) {
-  file("a.txt", "a\n", {0, 1});
-  const Outcome words =
-      scalai(fmt::format("near {} --launcher='ssh | x' --program='/a b' --jobs=9999 -- 'cat $x > y'", path("all")));
-  EXPECT_EQ(words.code, 2);
-  EXPECT_THAT(words.err, HasSubstr("--launcher is one command"));
-  const Outcome both = scalai(fmt::format("near {} --jobs=9999 -- 'cat $x > y'", path("all")));
-  EXPECT_EQ(both.code, 2);
-  for (const char* text : {"pipeline:1:5: error: \"$\"", "pipeline:1:8: error: \">\"", "--jobs is at most 1024"})
-    EXPECT_THAT(both.err, HasSubstr(text));
-  EXPECT_EQ(scalai(fmt::format("near {} --program='/a b' -- 'cat a.txt'", path("all"))).code, 2);
-  EXPECT_EQ(scalai(fmt::format("near {} --program='A=b/c' -- 'cat a.txt'", path("all"))).code, 2);
-  const Outcome names =
-      scalai(fmt::format("near {} --host=-oProxyCommand=x --host='a b' --host=h=rel -- cat a.txt", path("all")));
-  EXPECT_EQ(names.code, 2);
-  for (const char* text :
-       {"\"-oProxyCommand\" is no name of a host", "\"a b\" is no name", "the path on h does not begin with /"})
-    EXPECT_THAT(names.err, HasSubstr(text));
-  EXPECT_EQ(scalai("near /nosuch -- cat a.txt").code, 4);
-  EXPECT_EQ(scalai(fmt::format("near {}/all/a.txt -- cat a.txt", folder_.string())).code, 3);
-  EXPECT_EQ(scalai(fmt::format("near {} --annotations=/nosuch -- cat a.txt", path("all"))).code, 4);
-  write_all(folder_ / "h1/a.txt", "longer\n");
-  const Outcome differ = scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1})));
-  EXPECT_EQ(differ.code, 3);
-  EXPECT_THAT(differ.err, HasSubstr("a.txt: 2 bytes on h0, 7 on h1"));
-}
-
-TEST_F(NearCommand, ExplainsWithoutRunning) {
-  std::string text;
-  for (int i = 0; i < 5000; ++i) text += fmt::format("line {}\n", i % 17);
-  file("a.txt", text, {0});
-  file("b.txt", text, {1});
-  program("cat", "touch " + quoted(path("ran")));
-  const Outcome outcome =
-      scalai("near " + hosts({0, 1}) + " --explain --format=json -- 'cat a.txt b.txt | sort | uniq -c | sort -rn'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const nlohmann::json plan = nlohmann::json::parse(outcome.out);
-  EXPECT_FALSE(fs::exists(folder_ / "ran"));
-  EXPECT_EQ(plan["commands"][0]["where"], "near");
-  EXPECT_EQ(plan["commands"][0]["split"], "by record");
-  EXPECT_EQ(plan["commands"][2]["merge"], "add counts");
-  EXPECT_EQ(plan["commands"][3]["where"], "here");
-  EXPECT_EQ(plan["hosts"][1]["bytes"], std::ssize(text));
-  EXPECT_EQ(plan["moved_bytes_if_read_here"], 2 * std::ssize(text));
-  const Outcome table = scalai(fmt::format("near {} --explain -- 'grep -r x a.txt | wc'", hosts({0, 1})));
-  EXPECT_THAT(table.out, HasSubstr("option -r is not in the annotation of grep"));
-  EXPECT_THAT(table.out, HasSubstr("moves about"));
-}
-
-TEST_F(NearCommand, AScriptThatDeclaresItselfIsSentAlong) {
-  file("a.txt", "1\n2\n", {0});
-  file("b.txt", "3\n", {1});
-  write_all(folder_ / "twice.py",
-            "# scalai-near: by_file: CONCATENATE by_record: CONCATENATE share: 0.5\nimport os, sys\n"
-            "for name in sys.argv[1:]:\n    for line in open(name):\n        print(os.environ.get('NEAR_HOST'), 2 * "
-            "int(line))\n");
-  const Outcome outcome =
-      scalai(fmt::format("near {} -- 'python3 {}/twice.py a.txt b.txt | sort'", hosts({0, 1}), folder_.string()));
-  EXPECT_EQ(outcome.out, "h0 2\nh0 4\nh1 6\n") << outcome.err;
-  EXPECT_EQ(shell(fmt::format("cd {} && {}/scalai near {} -- 'python3 twice.py a.txt b.txt'", folder_.string(),
-                              kPrograms.string(), hosts({0, 1})))
-                .out,
-            outcome.out);
-}
-
-TEST_F(NearCommand, AScriptThatDeclaresItselfWronglyIsRefused) {
-  file("a.txt", "1\n", {0});
-  write_all(folder_ / "wrong.py", "# scalai-near: by_file: NOPE\nprint(1)\n");
-  for (const char* explain : {"", " --explain"}) {
-    const Outcome outcome =
-        scalai(fmt::format("near {}{} -- 'python3 {}/wrong.py a.txt'", hosts({0}), explain, folder_.string()));
-    EXPECT_EQ(outcome.code, 3);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(outcome.err, HasSubstr("wrong.py"));
-    EXPECT_THAT(outcome.err, HasSubstr("NOPE"));
-  }
-}
-
-TEST_F(NearCommand, NoNameAndNoPlaceForTemporaryFilesAreErrors) {
-  file("a.txt", "1\n", {0});
-  EXPECT_EQ(scalai("near '' -- 'cat a.txt'").code, 4);
-  for (const char* words : {"near {} -- 'cat a.txt'", "checkpoint stats {}"}) {
-    const Outcome outcome = shell(fmt::format("TMPDIR=/nonexistent '{}/scalai' {}", kPrograms.string(),
-                                              fmt::format(fmt::runtime(words), quoted(path("all")))));
-    EXPECT_EQ(outcome.code, 4) << outcome.err;
-  }
 }
 
 // As sh does, which looks where the files are.
@@ -331,14 +224,6 @@ TEST_F(NearCommand, ALocaleThatIsMissingHereIsThatOfNoHost) {
   EXPECT_EQ(locale_on(hosts({0, 1})), "C\nC\n");
   EXPECT_EQ(locale_on(quoted(path("all")) + " --jobs=2 --part-size=1B"), "xx_XX.nosuch\nxx_XX.nosuch\n");
   ::setenv("LC_ALL", "C", 1);
-}
-
-TEST_F(NearCommand, AReaderThatHasEnoughEndsIt) {
-  file("a.txt", std::string(1 << 20, 'x') + "\n", {0});
-  const Outcome outcome =
-      shell(fmt::format("'{}/scalai' near {} -- 'cat a.txt' | head -c 3", kPrograms.string(), hosts({0})));
-  EXPECT_EQ(outcome.out, "xxx");
-  EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(NearCommand, ADatasetIsTheFilesOfItsIndex) {
