@@ -73,7 +73,7 @@ class EndToEnd : public ::testing::Test {
     std::string path = (fs::temp_directory_path() / "scalai-e2e-XXXXXX").string();
     ASSERT_NE(mkdtemp(path.data()), nullptr);
     folder_ = path;
-    ::setenv("SCALAI_WIDE", "1", 1);  // table_command_test looks at narrow tables
+    ::setenv("SCALAI_WIDE", "1", 1);  // cases/tables.case looks at narrow tables
   }
   void TearDown() override {
     std::error_code ignored;

@@ -111,35 +111,6 @@ TEST_F(ReshardCommand, DamageIsNeverCertified) {
   EXPECT_EQ(scalai("checkpoint verify {}/c").code, 3);
 }
 
-TEST_F(ReshardCommand, DryRunWritesNothing) {
-  write_hugging_face(path("hf"), llama_config(8, 2));
-  const Outcome plan = scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run --format=json");
-  ASSERT_EQ(plan.code, 0) << plan.err;
-  const json planned = json::parse(plan.out);
-  EXPECT_EQ(planned["naming"], "megatron");
-  EXPECT_EQ(planned["plan"].size(), 11u);  // 8 ranks, and config, collection and model
-  EXPECT_LE(planned["peak_memory_bytes"].get<int64_t>(), int64_t{1} << 30);
-  EXPECT_FALSE(std::filesystem::exists(path("out")));
-  EXPECT_FALSE(std::filesystem::exists(path("out.partial")));
-  EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
-}
-
-TEST_F(ReshardCommand, StepsChangeTensorsOnTheWay) {
-  write_hugging_face(path("hf"), llama_config(8, 2), {}, 1, /*finite=*/true);
-  const Outcome done =
-      scalai("checkpoint reshard {}/hf {}/a --to=tp2 --transform='cast(fp32)' --transform='scale(0.5)' --verify");
-  EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.out, HasSubstr("note: transformed: "));
-  // Halves and doubles of what has a type with room for both are what they were.
-  const Outcome back = scalai("checkpoint reshard {}/a {}/b --to=hf --transform='scale(2)' --transform='cast(bf16)'");
-  EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("b/model.safetensors")));
-  const Outcome eight = scalai("checkpoint reshard {}/hf {}/c --to=logical --transform='quantise(i8)' --verify");
-  EXPECT_EQ(eight.code, 0) << eight.err;
-  EXPECT_THAT(scalai("checkpoint show {}/c --format=json").out, HasSubstr("head.weight_scale"));
-  EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/d --to=hf --transform='average({}/a)' --dry-run").code, 0);
-}
-
 // The same bytes by a GPU; where there is none, the reason and no trace.
 TEST_F(ReshardCommand, StepsAreComputedOnAGpuIfThereIsOne) {
   write_hugging_face(path("hf"), llama_config(8, 2), {}, 1, /*finite=*/true);
@@ -158,25 +129,6 @@ TEST_F(ReshardCommand, StepsAreComputedOnAGpuIfThereIsOne) {
   const Outcome nothing = scalai("checkpoint reshard {}/hf {}/a --to=logical --backend=cuda");
   EXPECT_EQ(nothing.code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("--backend=cuda computes the steps of --transform, and there are none"));
-}
-
-TEST_F(ReshardCommand, StepsThatFitNothingLeaveNoTrace) {
-  write_hugging_face(path("hf"), llama_config(8, 2));
-  const Outcome wrong = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='cast(i8)' --transform=half");
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--transform=cast(i8): \"i8\" is not fp32"));
-  EXPECT_THAT(wrong.err, HasSubstr("--transform=half: is not NAME(…)"));
-  const Outcome nothing =
-      scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='scale(2, tensors=x*)' --transform='average({}/no)'");
-  EXPECT_EQ(nothing.code, 4);
-  const Outcome names = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='scale(2, tensors=x*)'");
-  EXPECT_EQ(names.code, 3);
-  EXPECT_THAT(names.err, HasSubstr("no tensor is named \"x*\""));
-  const Outcome scales = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='quantise(i8)'");
-  EXPECT_EQ(scales.code, 3);
-  EXPECT_THAT(scales.err, HasSubstr("--to=logical has a place for the scales"));
-  EXPECT_FALSE(std::filesystem::exists(path("a")));
-  EXPECT_FALSE(std::filesystem::exists(path("a.partial")));
 }
 
 // Neither a target nor its temporary folder nor a journal.
@@ -203,29 +155,6 @@ TEST_F(ReshardCommand, WhatCannotBeReadLeavesNoTrace) {
   }
 }
 
-TEST_F(ReshardCommand, TheLastPartPutsAllTogether) {
-  write_hugging_face(path("hf"), llama_config(8, 2));
-  const std::string command = "checkpoint reshard {}/hf {}/out --to=tp2,pp2 --verify --part=";
-  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/whole --to=tp2,pp2").code, 0);
-  const Outcome second = scalai(command + "2/2");
-  EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("waits for part 1 of 2"));
-  EXPECT_EQ(scalai(command + "1/2 --dry-run").code, 0);
-  EXPECT_FALSE(std::filesystem::exists(path("out")));
-  const Outcome first = scalai(command + "1/2");
-  EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("all 2 parts are put together"));
-  for (const auto& entry : std::filesystem::directory_iterator(path("whole"))) {
-    const std::string name = entry.path().filename();
-    EXPECT_TRUE(text_of(entry.path()) == text_of(path("out/" + name))) << name;
-  }
-  EXPECT_FALSE(std::filesystem::exists(path("out.part-1-of-2")));
-  const Outcome again = scalai(command + "1/2");
-  EXPECT_EQ(again.code, 3);
-  EXPECT_THAT(again.err, HasSubstr("is there already; --force replaces it"));
-  EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/j --to=tp2,job --part=1/2").err, HasSubstr("written by one process"));
-}
-
 TEST_F(ReshardCommand, AFinishedPartIsReadAgainAndWrittenAnewOnDemand) {
   write_hugging_face(path("hf"), llama_config(8, 2));
   const std::string command = "checkpoint reshard {}/hf {}/out --to=tp2,pp2 --part=2/2";
@@ -246,38 +175,6 @@ TEST_F(ReshardCommand, AFinishedPartIsReadAgainAndWrittenAnewOnDemand) {
   EXPECT_TRUE(text_of(file) == right);
   EXPECT_EQ(scalai(command + " --verify").code, 0);
   EXPECT_FALSE(std::filesystem::exists(path("out.part-2-of-2.partial.journal")));
-}
-
-TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
-  write_hugging_face(path("hf"), llama_config(8, 2));
-  const auto expect = [&](const std::string& words, int code, const std::string& message) {
-    const Outcome outcome = scalai(words);
-    EXPECT_EQ(outcome.code, code) << words << "\n" << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(message)) << words;
-    EXPECT_FALSE(std::filesystem::exists(path("out"))) << words;
-  };
-  expect("checkpoint reshard {}/hf {}/out", 2, "--to");
-  expect("checkpoint reshard {}/hf {}/out --to=tp3", 3, "tp3 does not divide");
-  expect("checkpoint reshard {}/hf {}/out --to=tq3", 3, "--to");
-  expect("checkpoint reshard {}/nothing {}/out --to=tp2", 4, "no such folder");
-  expect("checkpoint reshard {}/hf {}/out --to=tp2 --process-memory=1MiB", 3, "at least");
-  expect("checkpoint reshard {}/hf {}/out --to=tp2 --threads=0", 2, "--threads=0");
-  // All at once.
-  const std::string wrong = "checkpoint reshard {}/hf {}/out --part=3/2 --vocab-multiple=0 --model=gpt3-xl --config=x";
-  for (const char* problem : {"--to says in which layout", "--part=3/2: is not I/N", "--vocab-multiple=0",
-                              "--model and --config exclude each other"})
-    expect(wrong, 2, problem);
-  for (const char* problem :
-       {"--vocab-multiple has no meaning for --to=torch_dist", "--transformer-impl has no meaning"})
-    expect("checkpoint reshard {}/hf {}/out --to=torch_dist --vocab-multiple=64 --transformer-impl=local", 2, problem);
-  expect("checkpoint reshard {}/hf {}/out --to=tp2 --shard-size=1GB", 2, "--shard-size has no meaning for --to=tp2");
-  expect("checkpoint show {}/hf/config.json", 4, "no such folder");
-  expect("checkpoint frobnicate {}/hf", 2, "unknown word");
-  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp2").code, 0);
-  expect("checkpoint reshard {}/hf {}/there --to=tp2", 3, "--force");
-  EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp4 --force").code, 0);
-  expect("checkpoint reshard {}/there {} --to=tp4 --force", 3, "the source is read from it");
-  expect("checkpoint reshard {}/hf {}/hf --to=tp4 --force", 3, "the source is read from it");
 }
 
 // What several ranks have is one tensor, and a copy that differs is no copy: with or without --verify.

@@ -177,7 +177,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"ptc/control/training.h", "job_test"},
       {"apps/jobs/sim_cluster.cpp",
        "`scalai sim` of many jobs; sched_scenarios_test and cases/jobs.case run it, well and badly"},
-      {"apps/common/transform_option.cpp", "--transform; reshard_command_test and tests/exec_sync_test give it"},
+      {"apps/common/transform_option.cpp", "--transform; cases/reshard.case and tests/exec_sync_test give it"},
       {"apps/common/dataset_state.cpp",
        "options of data show and fs mount; cases/data.case and fs_dataset_test run them"},
       {"apps/common/model_options.cpp", "options of models and plan; plan_command_test and e2e_test run them"},
