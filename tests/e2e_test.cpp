@@ -1,4 +1,5 @@
-// The programs as people run them: every scenario of the tree, both flow solvers, and the calibration against published times.
+// The programs as people run them: every scenario of the tree, both flow solvers, the calibration against published
+// times.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// `scalai parallelize`: numbers that add up, and agree with `scalai plan`. cases/parallelize.case has what it prints and
-// refuses.
+// `scalai parallelize`: numbers that add up, and agree with `scalai plan`. cases/parallelize.case has what it prints
+// and refuses.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// `scalai sweep`, `scalai breakeven` and alternatives of `scalai sim`, held against single runs. cases/sweep.case has what
-// is refused.
+// `scalai sweep`, `scalai breakeven` and alternatives of `scalai sim`, held against single runs. cases/sweep.case has
+// what is refused.
 
 #include <fcntl.h>
 #include <fmt/format.h>

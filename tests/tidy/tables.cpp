@@ -255,7 +255,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"ptc/report/page/run_pauses.cpp", "a part of pages; page_test reads it"},
       {"ptc/report/page/run_timeline.cpp", "a part of pages; page_test reads it"},
       {"ptc/report/page/sweep_section.cpp", "a part of pages; page_test reads it"},
-      {"apps/scenario/scenario_commands.cpp", "commands; diagnostics_test and e2e_test run them"},
+      {"apps/scenario/scenario_commands.cpp", "commands; cases/diagnostics.case and e2e_test run them"},
       {"apps/sim/sim_alternatives.cpp", "processes of scalai-sim; e2e_test and sched_scenarios_test run them"},
       {"ptc/control/replay.cpp", "e2e_test replays reports, true and altered"},
       {"ptc/control/run.cpp", "the loop of every test in sim_runtime_test"},
