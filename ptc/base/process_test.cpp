@@ -84,6 +84,7 @@ TEST_F(ProcessTest, RefusalsSayWhy) {
   EXPECT_EQ(exit_code_of(unknown.status()), 4);
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("is neither in"));
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("hint: install the package scalai-no-such-program"));
+  EXPECT_THAT(message_of(find_program("scalai-near").status()), HasSubstr("part of labs/near, which a build with"));
 }
 
 TEST_F(ProcessTest, AScriptWithoutAFirstLineIsOneOfSh) {
