@@ -6,6 +6,7 @@
 
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/stats.h"
 #include "apps/checkpoint/stats_json.h"
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
@@ -201,19 +202,6 @@ absl::StatusOr<std::vector<PartStats>> read_answer(const std::string& text,
   return invalid(fmt::format("its answer is none of this release: {}", error.what()));
 }
 
-Command stats_parts_command() {
-  return {
-      {.name = "checkpoint stats-parts",
-       .summary = "what checkpoint stats asks of hosts that have some of the files",
-       .usage = "scalai checkpoint stats-parts FILE",
-       .description =
-           R"(Statistics of the parts of tensors that FILE lists, as JSON. `scalai checkpoint stats --host` writes the
-file and starts this on hosts.)",
-       .options = {},
-       .examples = {},
-       .min_arguments = 1,
-       .max_arguments = 1},
-      stats_parts_main};
-}
+Command stats_parts_command() { return {stats_parts_spec(), stats_parts_main}; }
 
 }  // namespace scalai::apps

@@ -87,21 +87,6 @@ class HostReader {
 
 }  // namespace
 
-std::vector<OptionSpec> host_options() {
-  return {
-      texts_option("host", "NAME[=PATH]",
-                   "A host that has files of the source, all or some, and its folder there if that is another one. The "
-                   "name `here` is this machine. Without hosts all is read here."),
-      text_option("hosts", "FILE", "A file with such hosts, NAME or NAME PATH in a line.")};
-}
-
-std::vector<OptionSpec> launch_options() {
-  return {text_option("launcher", "COMMAND",
-                      "Starts a worker on host {}; without it ssh -oBatchMode=yes {}, or srun in a Slurm job."),
-          text_option("program", "PATH", "scalai-near on the hosts; without it the path that it has here."),
-          seconds_option("timeout", "TIME", "A host that says nothing for so long is given up.", "60s")};
-}
-
 absl::StatusOr<std::vector<near::Host>> read_hosts(const Arguments& arguments, const std::string& folder) {
   std::vector<std::string> problems;
   HostReader reader(folder, problems);

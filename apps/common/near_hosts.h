@@ -1,6 +1,5 @@
 #pragma once
-// Hosts that commands name, and how workers start on them: the options of `scalai near` and `scalai checkpoint stats`.
-// One thread.
+// Hosts that commands name, and how workers start on them, from their options (host_options.h). One thread.
 
 #include <memory>
 #include <set>
@@ -13,11 +12,6 @@
 #include "ptc/base/command.h"
 
 namespace scalai::apps {
-
-// --host, --hosts.
-std::vector<OptionSpec> host_options();
-// --launcher, --program, --timeout.
-std::vector<OptionSpec> launch_options();
 
 // The hosts of a call; none: no option names any. `folder`: of hosts that say no other. InvalidArgument: all problems
 // of all hosts.

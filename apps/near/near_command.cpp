@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "apps/common/host_options.h"
 #include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
 #include "apps/common/run_place.h"

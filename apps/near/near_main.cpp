@@ -1,10 +1,12 @@
+#include "apps/checkpoint/stats_parts.h"
 #include "apps/near/commands.h"
 
 int main(int argc, char** argv) {
   const scalai::Program program{
       .name = "scalai-near",
       .summary = "Runs pipelines where their input lies.",
-      .commands = {scalai::apps::near_command(), scalai::apps::near_worker_command()},
+      .commands = {scalai::apps::near_command(), scalai::apps::near_worker_command(),
+                   scalai::apps::near_stats_command(), scalai::apps::stats_parts_command()},
       .external = {},
       .typed = "scalai",
   };
