@@ -22,6 +22,7 @@ function(scalai_install_program)
 endfunction()
 scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models machines plan parallelize compare report
                        replay init explain schema)
+scalai_install_program(COMPONENT scalai TARGET scalai-bounds)
 scalai_install_program(COMPONENT scalai TARGET scalai-checkpoint COMMANDS checkpoint "checkpoint reshard")
 scalai_install_program(COMPONENT scalai TARGET scalai-data COMMANDS index show)
 scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies sweep breakeven)

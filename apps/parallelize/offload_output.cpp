@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/parallel/offload.h"
 
 namespace scalai::apps {
 namespace {
@@ -23,8 +27,7 @@ std::string least_text(const OffloadedStep& step) {
                                    : fmt::format("{} ({})", format_bytes(step.least.transfers), step.least.by);
 }
 
-}  // namespace
-
+// Stages that agree in everything are one row.
 std::string offload_text(const std::vector<OffloadedStep>& steps, int64_t device_bytes, const std::string& config,
                          int micro_batches, const Screen& screen) {
   Table table({"stage", "state>", "activations>", "any order at least>", "this schedule>", "to host>", "ratio>"});
@@ -53,6 +56,7 @@ std::string offload_text(const std::vector<OffloadedStep>& steps, int64_t device
   return text;
 }
 
+// A row a stage, bytes without units.
 Table offload_table(const std::vector<OffloadedStep>& steps) {
   Table table({"stage", "state_bytes", "activation_bytes", "needed_bytes", "least_bytes", "by", "compulsory_bytes",
                "spectral_bytes", "wavefront_bytes", "schedule_loads", "schedule_stores", "micro_batches_counted"});
@@ -65,6 +69,49 @@ Table offload_table(const std::vector<OffloadedStep>& steps) {
                fmt::format("{}", step.schedule.stores), fmt::format("{}", step.micro_batches_counted)});
   }
   return table;
+}
+
+class OffloadedTraffic final : public HostTraffic {
+ public:
+  OffloadedTraffic(const parallel::Workload& workload, int64_t device_bytes, std::vector<OffloadedStep> steps)
+      : config_(fmt::format("{}, micro-batches of {}, recompute {}", canonical(workload.config),
+                            workload.training.micro_batch, name_of(workload.training.recompute))),
+        micro_batches_(workload.training.micro_batches(workload.config.dp)),
+        device_bytes_(device_bytes),
+        steps_(std::move(steps)) {}
+
+  std::string text(const Screen& screen) const override {
+    return offload_text(steps_, device_bytes_, config_, micro_batches_, screen);
+  }
+  std::string csv() const override { return offload_table(steps_).csv(); }
+  nlohmann::ordered_json json() const override {
+    nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+    for (const OffloadedStep& step : steps_) {
+      stages.push_back({{"stage", step.stage},
+                        {"state_bytes", step.state_bytes},
+                        {"activation_bytes", step.activation_bytes},
+                        {"needed_bytes", step.needed_bytes},
+                        {"least_bytes", step.least.transfers},
+                        {"by", step.least.by},
+                        {"schedule", {{"loads", step.schedule.loads}, {"stores", step.schedule.stores}}},
+                        {"micro_batches_counted", step.micro_batches_counted}});
+    }
+    return {{"device_bytes", device_bytes_}, {"stages", stages}};
+  }
+
+ private:
+  const std::string config_;
+  const int micro_batches_;
+  const int64_t device_bytes_;
+  const std::vector<OffloadedStep> steps_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const HostTraffic>> find_host_traffic(const parallel::Workload& workload,
+                                                                     int64_t device_bytes) {
+  SCALAI_ASSIGN_OR_RETURN(std::vector<OffloadedStep> steps, parallel::offloaded_steps(workload, device_bytes));
+  return std::make_shared<OffloadedTraffic>(workload, device_bytes, std::move(steps));
 }
 
 }  // namespace scalai::apps

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ptc/collection/megatron.h"
-#include "ptc/parallel/internal/layer_memory.h"
 #include "ptc/parallel/memory.h"
 #include "ptc/parallel/schedule.h"
 
@@ -15,6 +14,13 @@ using Operands = std::vector<int32_t>;
 
 // Sizes are whole bytes, rounded down; what is there has at least one.
 int64_t whole(double bytes) { return std::max<int64_t>(1, static_cast<int64_t>(std::floor(bytes))); }
+
+// What one layer keeps of a micro-batch, recomputed so.
+double kept_bytes(const Workload& w, const Recompute& recompute) {
+  Training training = w.training;
+  training.recompute = recompute;
+  return layer_activation_bytes({w.model, w.config, training});
+}
 
 // Bytes of a layer, of the embedding and of the head.
 struct Sizes {
@@ -36,8 +42,7 @@ class Builder {
         first_(stage == 0),
         last_(stage == workload.config.pp - 1),
         micro_batches_(micro_batches),
-        between_(tokens(workload) * workload.training.precision.activation_bytes *
-                 static_cast<double>(workload.model.hidden) / divisor(workload)) {
+        between_(kept_bytes(workload, Recompute::kFull)) {
     make_layers();
   }
 
@@ -87,8 +92,8 @@ class Builder {
                          (here.bytes(memory_term::kGradients) - both.gradients) / count,
                          (here.bytes(memory_term::kOptimizer) - both.optimizer) / count};
     const Recompute& recompute = w_.training.recompute;
-    const double kept = std::max(0.0, layer_bytes(w_, recompute) - between_);
-    const double kept_whole = std::max(0.0, layer_bytes(w_, Recompute::kNone) - between_);
+    const double kept = std::max(0.0, kept_bytes(w_, recompute) - between_);
+    const double kept_whole = std::max(0.0, kept_bytes(w_, Recompute::kNone) - between_);
     for (int c = 0; c < config.vpp; ++c) {
       const int layers = all[static_cast<size_t>(c * config.pp + stage_)];
       const int again = recompute.kind == Recompute::Kind::kLayers ? recompute.whole_layers(layers) : layers;
