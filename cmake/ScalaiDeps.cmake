@@ -9,7 +9,7 @@ find_package(nlohmann_json REQUIRED CONFIG)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET osi-cbc cbc osi-clp clp)  # linear and integer programs of policies
-find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # eigenvalues of ptc/bounds, with Spectra; both are headers alone
+find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # eigenvalues of labs/bounds, with Spectra; both are headers alone
 find_path(SPECTRA_INCLUDE_DIR Spectra/SymEigsSolver.h REQUIRED)  # Debian: libspectra-dev
 if(BUILD_TESTING)
   find_package(GTest REQUIRED CONFIG)
