@@ -26,6 +26,7 @@ class HostTraffic {
 using FindHostTraffic = absl::StatusOr<std::shared_ptr<const HostTraffic>> (*)(const parallel::Workload& workload,
                                                                                int64_t device_bytes);
 
-Command parallelize_command(FindHostTraffic find);
+// Finds configurations for a number of GPUs. Without `find` another program has to answer calls with --offload.
+Command parallelize_command(FindHostTraffic find = nullptr);
 
 }  // namespace scalai::apps

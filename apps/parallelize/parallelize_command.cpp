@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "apps/commands.h"
 #include "apps/common/output.h"
 #include "apps/parallelize/host_traffic.h"
 #include "apps/parallelize/parallelize_change.h"
@@ -228,8 +227,6 @@ int parallelize(const Arguments& arguments, FindHostTraffic find_host_traffic) {
 }
 
 }  // namespace
-
-Command parallelize_command() { return parallelize_command(nullptr); }
 
 Command parallelize_command(FindHostTraffic find) {
   return {

@@ -232,6 +232,20 @@ std::vector<Finding> include_direction(const std::vector<File>& files, const std
   return findings;
 }
 
+std::vector<Finding> labs_in_core(const std::vector<File>& files) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_source(file) || lies_in(file.path, "labs") || lies_in(file.path, "tests")) continue;
+    for (const Include& include : includes_of(file.text)) {
+      if (!lies_in(include.path, "labs")) continue;
+      findings.push_back(
+          {file.path, include.line,
+           fmt::format("the core may not include {}; a lab registers itself (labs/README.md)", include.path)});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> long_functions(const std::vector<File>& files, int most_lines,
                                     const std::vector<Exception>& exceptions) {
   std::vector<Finding> findings;

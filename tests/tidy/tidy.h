@@ -45,6 +45,9 @@ struct LibraryRule {
 std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
                                        const std::vector<LibraryRule>& libraries);
 
+// Includes of labs/ outside of labs/ and tests/: labs use the core, which does without them (-DSCALAI_LABS=OFF).
+std::vector<Finding> labs_in_core(const std::vector<File>& files);
+
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
 struct Exception {

@@ -54,6 +54,8 @@ TEST_F(Tree, IsRead) {
 
 TEST_F(Tree, IncludesGoDown) { EXPECT_NO_FINDINGS(include_direction(files(), folder_rules(), library_rules())); }
 
+TEST_F(Tree, TheCoreDoesWithoutLabs) { EXPECT_NO_FINDINGS(labs_in_core(files())); }
+
 TEST_F(Tree, FunctionsAreShort) {
   EXPECT_NO_FINDINGS(long_functions(files(), kFunctionLines, long_function_exceptions()));
   const FunctionStatistics statistics = function_statistics(files());
@@ -96,6 +98,20 @@ TEST(IncludeDirection, AllowsWhatLiesBelow) {
   EXPECT_NO_FINDINGS(direction("sim/a.cpp", "#include <simgrid/s4u.hpp>\n#include \"ptc/sched/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("sim/jobs/a.cpp", "#include \"sim/internal/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("apps/a.cpp", "#include \"sim/b.h\"\n#include \"vfs/c.h\"\n"));
+}
+
+TEST(LabsInCore, RefusesThemOutsideOfLabsAndTests) {
+  const std::string text = "#include \"ptc/base/b.h\"\n#include \"labs/near/a.h\"\n";
+  for (const char* path :
+       {"apps/a.cpp", "apps/scalai_main.cpp", "ptc/plan/a.h", "python/module/a.cpp", "labsome/a.cpp"}) {
+    const auto found = labs_in_core({{path, text}});
+    ASSERT_EQ(found.size(), 1U) << path;
+    EXPECT_EQ(found[0].str(), std::string(path) +
+                                  ":2: the core may not include labs/near/a.h; a lab registers itself "
+                                  "(labs/README.md)");
+  }
+  EXPECT_NO_FINDINGS(labs_in_core({{"labs/bounds/a.cpp", text}, {"tests/fuzz/a_fuzz.cpp", text}}));
+  EXPECT_NO_FINDINGS(labs_in_core({{"apps/a.cpp", "// #include \"labs/near/a.h\"\n#include \"ptc/labs/a.h\"\n"}}));
 }
 
 TEST(IncludeDirection, RefusesUpAndSideways) {
