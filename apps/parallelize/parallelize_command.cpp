@@ -253,8 +253,8 @@ configuration, with --breakdown a line a term of the best one's memory, with --o
 It prints what any order of a step must move between both, and what the schedule moves.)",
        .options = parallelize_options(),
        .examples =
-           {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
-            "--global-batch=1024 --sequence=8192",
+           {("scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
+             "--global-batch=1024 --sequence=8192"),
             "scalai parallelize --model=llama3-70b --gpus=56 --gpu=h100-80g --global-batch=1024 "
             "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h",
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",

@@ -143,7 +143,7 @@ bool RowReader::has(const std::string& column) const {
   return find(column) != nullptr || table_.defaults.contains(column);
 }
 
-std::string RowReader::text(const std::string& column, std::optional<std::string> fallback) {
+std::string RowReader::text(const std::string& column, const std::optional<std::string>& fallback) {
   if (const Cell* cell = find(column)) return cell->text;
   if (const auto found = table_.defaults.find(column); found != table_.defaults.end()) return found->second;
   if (!fallback) problem(column, fmt::format("no \"{}\"", column), "fill in the column, or name a default above");

@@ -49,7 +49,7 @@ class RowReader {
   RowReader(const PublishedTable& table, size_t row, Diagnostics& problems);
 
   bool has(const std::string& column) const;  // in the row or as a default
-  std::string text(const std::string& column, std::optional<std::string> fallback = std::nullopt);
+  std::string text(const std::string& column, const std::optional<std::string>& fallback = std::nullopt);
   int count(const std::string& column, std::optional<int> fallback = std::nullopt);  // >= 0
   double number(const std::string& column, std::optional<double> fallback = std::nullopt);
   bool flag(const std::string& column, bool fallback);  // 0 or 1

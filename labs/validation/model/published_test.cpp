@@ -29,33 +29,33 @@ std::vector<std::string> texts(const std::vector<Cell>& cells) {
 }
 
 TEST(Published, HeaderColumnsAndRows) {
-  const Read read_ = read(
+  const Read file = read(
       "# kind: step\n# title: A table\n#   of two lines\n# source: http://example.org/a: b\n"
       "# default: tp=8 unit=s\n\na,b,c\n1,two , \n\"x, \"\"y\"\"\",,3\n");
-  ASSERT_TRUE(read_.problems.empty()) << read_.problems.render();
-  EXPECT_EQ(read_.table.said("kind"), "step");
-  EXPECT_EQ(read_.table.said("title"), "A table of two lines");
-  EXPECT_EQ(read_.table.said("source"), "http://example.org/a: b");
-  EXPECT_EQ(read_.table.said("goal"), "");
-  EXPECT_EQ(read_.table.defaults, (std::map<std::string, std::string>{{"tp", "8"}, {"unit", "s"}}));
-  EXPECT_THAT(texts(read_.table.columns), ElementsAre("a", "b", "c"));
-  ASSERT_EQ(read_.table.rows.size(), 2U);
-  EXPECT_THAT(texts(read_.table.rows[0]), ElementsAre("1", "two", ""));
-  EXPECT_THAT(texts(read_.table.rows[1]), ElementsAre("x, \"y\"", "", "3"));
+  ASSERT_TRUE(file.problems.empty()) << file.problems.render();
+  EXPECT_EQ(file.table.said("kind"), "step");
+  EXPECT_EQ(file.table.said("title"), "A table of two lines");
+  EXPECT_EQ(file.table.said("source"), "http://example.org/a: b");
+  EXPECT_EQ(file.table.said("goal"), "");
+  EXPECT_EQ(file.table.defaults, (std::map<std::string, std::string>{{"tp", "8"}, {"unit", "s"}}));
+  EXPECT_THAT(texts(file.table.columns), ElementsAre("a", "b", "c"));
+  ASSERT_EQ(file.table.rows.size(), 2U);
+  EXPECT_THAT(texts(file.table.rows[0]), ElementsAre("1", "two", ""));
+  EXPECT_THAT(texts(file.table.rows[1]), ElementsAre("x, \"y\"", "", "3"));
 }
 
 TEST(Published, PlacesCountCharacters) {
-  const Read read_ = read(std::string(kHead) + "a,b\nµs,12\n");
-  ASSERT_EQ(read_.table.rows.size(), 1U);
-  EXPECT_EQ(read_.table.rows[0][1].place.line, 5);
-  EXPECT_EQ(read_.table.rows[0][1].place.column, 4);
-  EXPECT_EQ(read_.table.rows[0][1].place.length, 2);
+  const Read file = read(std::string(kHead) + "a,b\nµs,12\n");
+  ASSERT_EQ(file.table.rows.size(), 1U);
+  EXPECT_EQ(file.table.rows[0][1].place.line, 5);
+  EXPECT_EQ(file.table.rows[0][1].place.column, 4);
+  EXPECT_EQ(file.table.rows[0][1].place.length, 2);
 }
 
 TEST(Published, WindowsLineEnds) {
-  const Read read_ = read("# kind: step\r\n# title: t\r\n# source: s\r\na,b\r\n1,2\r\n");
-  ASSERT_TRUE(read_.problems.empty()) << read_.problems.render();
-  EXPECT_THAT(texts(read_.table.rows[0]), ElementsAre("1", "2"));
+  const Read file = read("# kind: step\r\n# title: t\r\n# source: s\r\na,b\r\n1,2\r\n");
+  ASSERT_TRUE(file.problems.empty()) << file.problems.render();
+  EXPECT_THAT(texts(file.table.rows[0]), ElementsAre("1", "2"));
 }
 
 TEST(Published, AllProblemsAtOnce) {
@@ -75,8 +75,8 @@ TEST(Published, EmptyFile) {
 }
 
 TEST(Published, CellsDefaultsAndFallbacks) {
-  Read read_ = read(std::string(kHead) + "# default: b=7 c=no\na,b,d\n5,,1\n");
-  RowReader row(read_.table, 0, read_.problems);
+  Read file = read(std::string(kHead) + "# default: b=7 c=no\na,b,d\n5,,1\n");
+  RowReader row(file.table, 0, file.problems);
   EXPECT_EQ(row.count("a"), 5);
   EXPECT_EQ(row.count("b"), 7);     // empty here, so by default
   EXPECT_EQ(row.count("b", 9), 7);  // which comes before a fallback
@@ -91,8 +91,8 @@ TEST(Published, CellsDefaultsAndFallbacks) {
 }
 
 TEST(Published, WrongCellsAreProblemsAtTheirPlace) {
-  Read read_ = read(std::string(kHead) + "# default: b=-7\na,c,d\n5x,nan,2\n");
-  RowReader row(read_.table, 0, read_.problems);
+  Read file = read(std::string(kHead) + "# default: b=-7\na,c,d\n5x,nan,2\n");
+  RowReader row(file.table, 0, file.problems);
   EXPECT_EQ(row.count("a"), 0);
   row.count("b");
   row.number("b");
@@ -101,7 +101,7 @@ TEST(Published, WrongCellsAreProblemsAtTheirPlace) {
   row.text("e");
   row.count("e");
   EXPECT_FALSE(row.ok());
-  const std::string said = read_.problems.render();
+  const std::string said = file.problems.render();
   EXPECT_THAT(said, HasSubstr("t.csv:6:1: error: \"5x\" is not a count"));
   EXPECT_THAT(said, HasSubstr("t.csv:4:1: error: \"-7\" is not a count"));  // where the default is
   EXPECT_THAT(said, HasSubstr("t.csv:4:1: error: \"-7\" is not a number >= 0"));
@@ -111,9 +111,9 @@ TEST(Published, WrongCellsAreProblemsAtTheirPlace) {
 }
 
 TEST(Published, UnknownColumns) {
-  Read read_ = read(std::string(kHead) + "# default: sequnce=1\nlabel,gups\nx,1\n");
-  check_columns(read_.table, {"label", "gpus", "sequence"}, read_.problems);
-  const std::string said = read_.problems.render();
+  Read file = read(std::string(kHead) + "# default: sequnce=1\nlabel,gups\nx,1\n");
+  check_columns(file.table, {"label", "gpus", "sequence"}, file.problems);
+  const std::string said = file.problems.render();
   EXPECT_THAT(said, HasSubstr("t.csv:5:7: error: tables of this kind have no column \"gups\""));
   EXPECT_THAT(said, HasSubstr("did you mean \"gpus\"?"));
   EXPECT_THAT(said, HasSubstr("t.csv:4:1: error: tables of this kind have no column \"sequnce\""));

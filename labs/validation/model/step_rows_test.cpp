@@ -60,7 +60,7 @@ TEST(StepRows, ErrorIsOfTheTimeWhateverTheUnit) {
   EXPECT_DOUBLE_EQ(seconds.predicted_s, seconds.predicted);
   const RowResult rate = step_of("published=5461.3333333333 unit=tokens_s_gpu");  // 64 · 2048 / 16 / 1.5
   EXPECT_NEAR(rate.error, seconds.error, 1e-9);
-  EXPECT_NEAR(rate.predicted, 64 * 2048 / 16 / seconds.predicted, 1e-6);
+  EXPECT_NEAR(rate.predicted, 64.0 * 2048 / 16 / seconds.predicted, 1e-6);
 }
 
 TEST(StepRows, RanksByUseOfThePeak) {

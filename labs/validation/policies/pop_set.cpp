@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<double>> solve(const std::string& rates, std::vector<
   SCALAI_ASSIGN_OR_RETURN(const PopShares shares, pop_shares(problem, options, max_min_shares));
   std::vector<double> values;
   const double jobs_in_group = static_cast<double>(wanted.jobs) / wanted.groups;
-  const double gpus_in_group = 3.0 * (each / wanted.groups);
+  const int gpus_in_group = 3 * (each / wanted.groups);
   for (const double objective : shares.objectives) values.push_back(objective * jobs_in_group / gpus_in_group);
   return values;
 }

@@ -25,15 +25,14 @@ SpotStay play_spot(SpotRule rule, const SpotCase& one) {
     const auto ahead = [&](int at) {
       return static_cast<int64_t>(done) * one.deadline_s - static_cast<int64_t>(at) * one.work_s;
     };
-    Where next = where;
     caught = caught || (net && one.deadline_s - now <= one.work_s - done + 2 * one.change_s);
-    if (rule == SpotRule::kOnDemandOnly || caught) {
+    const bool uniform = rule == SpotRule::kUniform;
+    const bool falls_behind = uniform && where == Where::kNowhere && !offered && ahead(now) <= 0;
+    const bool can_return = where != Where::kDemand || (uniform && ahead(now + 2 * one.change_s) >= 0);
+    Where next = where;
+    if (rule == SpotRule::kOnDemandOnly || caught || falls_behind) {
       next = Where::kDemand;
-    } else if (offered && where != Where::kDemand) {
-      next = Where::kSpot;
-    } else if (rule == SpotRule::kUniform && where == Where::kNowhere && ahead(now) <= 0) {
-      next = Where::kDemand;
-    } else if (rule == SpotRule::kUniform && where == Where::kDemand && offered && ahead(now + 2 * one.change_s) >= 0) {
+    } else if (offered && can_return) {
       next = Where::kSpot;
     }
     if (next != where) pause = one.change_s;
