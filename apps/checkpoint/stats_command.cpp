@@ -264,8 +264,8 @@ absl::StatusOr<std::vector<TensorStats>> look(StatsSource& source, const std::ve
 absl::StatusOr<StatsSource::Opened> open_files(const Arguments& arguments, const std::string& path,
                                                const std::string& of) {
   SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, stats_open_options(arguments, path, of));
-  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> opened, Checkpoint::open(path, options));
-  return StatsSource::Opened{.path = opened->info().path, .checkpoint = std::move(opened)};
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> opened, Checkpoint::open(path, options));
+  return StatsSource::Opened{.path = opened->info().path, .checkpoint = opened};
 }
 
 // Of a run that trains: what --since compares is read here.
