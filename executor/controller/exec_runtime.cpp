@@ -209,10 +209,10 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
 bool ExecRuntime::Impl::needs_dead(int job_index) {
   if (agenda_.dead_devices().empty()) return false;
   const plan::Plan& plan = *job(job_index).execution->command.plan;
-  if (any_dead(plan.dst_devices)) return true;
+  if (any_dead(plan.dst_devices())) return true;
   const int round = current_stage(job_index).round;
-  return std::any_of(plan.instances.begin(), plan.instances.end(), [&](const plan::Instance& instance) {
-    const auto legs = plan.patterns.legs(instance.pattern);
+  return std::any_of(plan.instances().begin(), plan.instances().end(), [&](const plan::Instance& instance) {
+    const auto legs = plan.patterns().legs(instance.pattern);
     return instance.round == round &&
            std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) { return agenda_.dead(leg.src); });
   });
@@ -222,9 +222,9 @@ bool ExecRuntime::Impl::needs_dead(int job_index) {
 // plan up when it receives the loss.
 bool ExecRuntime::Impl::involves_dead(const Execution& execution) const {
   const plan::Plan& plan = *execution.command.plan;
-  const std::span<const plan::Leg> legs = plan.patterns.legs();
-  return any_dead(plan.dst_devices) ||
-         std::any_of(plan.src_devices.begin(), plan.src_devices.end(),
+  const std::span<const plan::Leg> legs = plan.patterns().legs();
+  return any_dead(plan.dst_devices()) ||
+         std::any_of(plan.src_devices().begin(), plan.src_devices().end(),
                      [&](DeviceId device) { return agenda_.dead(device) && !execution.known_dead.contains(device); }) ||
          std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
            return leg.src.kind == plan::Location::Kind::kHostMemory && agenda_.dead(leg.src);

@@ -169,7 +169,7 @@ TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
     replicated += sharded.contains(tensor.kind) ? 0 : tensor.bytes();
   }
   EXPECT_GT(replicated, 0);
-  EXPECT_EQ(restore.plan->bytes,
+  EXPECT_EQ(restore.plan->bytes(),
             (plan::ClassBytes{.same_host = 2 * replicated, .cross_host = replicated, .from_storage = bytes}));
   EXPECT_EQ(ran.bytes_verified, bytes + 3 * replicated) << "all that arrived";
   expect_replayable(*ran.report, folder.path());
@@ -192,7 +192,7 @@ TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
   EXPECT_EQ(job.state, "running") << job.failure;
   ASSERT_EQ(job.reconfigurations.size(), 1u);
   EXPECT_EQ(job.reconfigurations[0].step, 10);
-  EXPECT_EQ(job.reconfigurations[0].plan->bytes.from_storage, 0);
+  EXPECT_EQ(job.reconfigurations[0].plan->bytes().from_storage, 0);
   EXPECT_GT(ran.bytes_verified, 0);
   ASSERT_TRUE(job.redundancy.has_value());
   EXPECT_GT(job.redundancy->made, 5);
@@ -221,7 +221,7 @@ TEST(Copies, AHostThatDiesWhileItsCopiesAreReadEndsTheAttempt) {
     EXPECT_EQ(job.state, "running") << job.failure;
     ASSERT_EQ(job.reconfigurations.size(), 1u);
     EXPECT_EQ(job.reconfigurations[0].aborted_attempts, 1);
-    EXPECT_GT(job.reconfigurations[0].plan->bytes.from_storage, 0);
+    EXPECT_GT(job.reconfigurations[0].plan->bytes().from_storage, 0);
     expect_replayable(*ran.report, folder.path());
   }
 }

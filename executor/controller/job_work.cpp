@@ -243,17 +243,17 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
   }
   next_ = execute.to;
   next_step_ = execute.step;
-  std::vector<DeviceId> devices = execute.plan->dst_devices;
-  devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
+  std::vector<DeviceId> devices = execute.plan->dst_devices();
+  devices.insert(devices.end(), execute.plan->src_devices().begin(), execute.plan->src_devices().end());
   return pool_.call("prepare", pool_.living_hosts_of(devices), body).status();
 }
 
 absl::Status JobWork::round(const control::Execute& execute, int round, double start_s,
                             std::vector<control::TransferRecord>& transfers) {
   const int32_t last_hop = std::max(0, plan::last_hop(*execute.plan, round));  // a round without instances frees, too
-  std::vector<DeviceId> devices = execute.plan->dst_devices;
+  std::vector<DeviceId> devices = execute.plan->dst_devices();
   if (pool_.holders_send())
-    devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
+    devices.insert(devices.end(), execute.plan->src_devices().begin(), execute.plan->src_devices().end());
   const auto began = std::chrono::steady_clock::now();
   for (int32_t hop = 0; hop <= last_hop; ++hop) {
     CommandBody body;
@@ -292,7 +292,7 @@ absl::Status JobWork::verify(const control::Execute& execute) {
   verify.set_step(execute.step);
   verify.set_mode(options_.verify == VerifyMode::kFull ? proto::VERIFY_FULL : proto::VERIFY_SAMPLE);
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                          pool_.call("verify", pool_.living_hosts_of(execute.plan->dst_devices), body));
+                          pool_.call("verify", pool_.living_hosts_of(execute.plan->dst_devices()), body));
   int64_t wrong = 0;
   std::string first;
   for (const ReplyBody& reply : replies) {
@@ -310,7 +310,7 @@ absl::Status JobWork::verify_trained(const control::Execute& execute) {
   SCALAI_ASSIGN_OR_RETURN(const TensorSums found, sums_of(*execute.to, {}));
   std::string wrong;
   for (size_t i = 0; i < std::min(found.size(), expected_.size()); ++i) {
-    const plan::TensorInfo& info = execute.plan->tensors[i];
+    const plan::TensorInfo& info = execute.plan->tensors()[i];
     const auto& before = expected_[i];
     if (info.from_dtype != info.dtype || !before) continue;  // cast, or not all there
     if (found[i] != before) wrong += fmt::format("\n  tensor \"{}\"", info.name);
@@ -339,7 +339,7 @@ absl::Status JobWork::forget(StateVersion version) {
 
 bool JobWork::begins_afresh(const control::Execute& execute) const {
   return is_trained() && execute.snapshot == control::kInitialState && state_path().empty() &&
-         execute.plan->bytes.from_storage > 0;
+         execute.plan->bytes().from_storage > 0;
 }
 
 std::string JobWork::state_path() const {

@@ -175,7 +175,7 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
   if (to_version != device_version) job.collections.erase(to_version);
   std::shared_ptr<const ForeignStep> foreign;
   if (prepare.has_foreign()) {
-    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors));
+    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors()));
     foreign = std::make_shared<const ForeignStep>(std::move(step));
   }
   job.received = foreign != nullptr;
