@@ -198,7 +198,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
     if (copy == control::kLiveState || !is_lasting(outcome.status)) return outcome.status;
     say("scalai exec: warning: job {}: the copy of step {} cannot be read: {}\n",
         scenario_.jobs[static_cast<size_t>(end.job)].name, execution.command.step, message_of(outcome.status));
-    state.work->leave_files(copy);
+    state.work->snapshots().leave_files(copy);
     report(control::CopyLost{end.job, copy});
   }
   execution.broken = true;  // the control loop will receive the loss and give it up

@@ -69,7 +69,7 @@ absl::Status ExecRuntime::Impl::collect_copies() {
   for (JobState& state : jobs_) {
     for (size_t i = 0; i < state.copies.size();) {
       absl::StatusOr<bool> done = false;
-      if (state.copies[i].due) done = state.work->background_done(state.copies[i].command.tag);
+      if (state.copies[i].due) done = state.work->snapshots().done(state.copies[i].command.tag);
       if (done.ok() && !*done) {
         ++i;
         continue;
@@ -101,7 +101,7 @@ bool ExecRuntime::Impl::any_under_way() const {
 // What was begun is completed, even if its modelled end is not over.
 absl::Status ExecRuntime::Impl::perform(const control::Stop&) {
   for (int i = 0; i < std::ssize(jobs_); ++i) {
-    SCALAI_RETURN_IF_ERROR(unless_lost(job(i).work->wait_for_files()));
+    SCALAI_RETURN_IF_ERROR(unless_lost(job(i).work->snapshots().wait_for_files()));
     if (is_cut_short(i)) SCALAI_RETURN_IF_ERROR(keep_cut_short(i));
   }
   return absl::OkStatus();
@@ -176,7 +176,7 @@ bool ExecRuntime::Impl::is_cut_short(int job_index) const {
   if (!keeps_last(job_index) || state.work->devices().empty()) return false;
   int64_t step = state.work->step();
   if (state.training) step = std::max(step, state.where().steps_done_at(agenda_.now_s()));
-  return step > 0 && !is_last(job_index, step) && !state.work->has_checkpoint_of(step);
+  return step > 0 && !is_last(job_index, step) && !state.work->snapshots().has_checkpoint_of(step);
 }
 
 absl::Status ExecRuntime::Impl::keep_cut_short(int job_index) {
@@ -204,7 +204,7 @@ void ExecRuntime::Impl::pause_after_failure(JobState& state) {
 // makes, waits a while.
 absl::Status ExecRuntime::Impl::give_up(const control::Background& background, const absl::Status& why) {
   JobState& state = job(background.job);
-  state.work->leave_files(background.tag);
+  state.work->snapshots().leave_files(background.tag);
   const bool again = std::exchange(state.failed_copy_step, background.step) == background.step;
   say("scalai exec: warning: job {}: the {} of step {} failed and is tried again when one is due: {}\n",
       spec(background.job).name, background.what, background.step, message_of(why));

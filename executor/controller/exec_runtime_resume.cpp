@@ -27,7 +27,7 @@ void ExecRuntime::Impl::note(const control::Command& command) {
     agenda_.background(*background);
     job(background->job).work->note_background(*background);
   } else if (const auto* forget = std::get_if<control::Forget>(&command)) {
-    job(forget->job).work->note_forget(forget->snapshot);
+    job(forget->job).work->snapshots().note_forget(forget->snapshot);
   } else if (const auto* timer = std::get_if<control::ArmTimer>(&command)) {
     agenda_.arm(*timer);
   } else if (const auto* inject = std::get_if<control::Inject>(&command)) {
@@ -120,10 +120,10 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     if (!of_the_agenda) agenda_.abort(done->job);
   } else if (const auto* copy = std::get_if<control::CopyLost>(&event.body)) {
     agenda_.drop_copy(copy->tag);
-    job(copy->job).work->leave_files(copy->tag);
+    job(copy->job).work->snapshots().leave_files(copy->tag);
   } else if (const auto* copied = std::get_if<control::BackgroundDone>(&event.body)) {
     if (!of_the_agenda) agenda_.drop_copy(copied->tag);
-    job(copied->job).work->note_background_done(copied->tag);
+    job(copied->job).work->snapshots().note_done(copied->tag);
   } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
     std::deque<control::Read>& unread = job(samples->job).unread;
     if (!unread.empty()) unread.pop_front();
@@ -152,9 +152,9 @@ absl::Status ExecRuntime::Impl::go_live() {
       unjudged_.insert(host);
   }
   for (size_t i = 0; i < jobs_.size(); ++i) {
-    for (const control::SnapshotId copy : jobs_[i].work->cut_off()) {
+    for (const control::SnapshotId copy : jobs_[i].work->snapshots().cut_off()) {
       agenda_.drop_copy(copy);
-      jobs_[i].work->leave_files(copy);
+      jobs_[i].work->snapshots().leave_files(copy);
       report(control::CopyLost{static_cast<int>(i), copy});
     }
     jobs_[i].work->resume();

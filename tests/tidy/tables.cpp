@@ -167,8 +167,6 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/near/near_explain.cpp", "--explain of it; tests/near_command_test reads it"},
       {"apps/near/near_run.cpp", "a run as its source; tests/exec_live_views_test reads one"},
       {"apps/near/near_source.cpp", "its source and hosts; tests/near_command_test gives good and bad ones"},
-      {"executor/controller/job_work_copies.cpp", "a part of job_work.h; trainer_work_test, exec_runtime_test"},
-      {"executor/controller/job_work_resume.cpp", "a part of job_work.h; exec_runtime_resume_test"},
       {"executor/controller/shown_state.cpp", "sync_test of executor/sync and tests/exec_live_views_test show states"},
       {"executor/live/reading.cpp", "a part of live_run, which live_run_test and tests/exec_live_views_test read with"},
       {"executor/trainers/testing/trainer_main.cpp", "a program that trainers_test and trainer_work_test start"},

@@ -75,7 +75,7 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Background& background);
   absl::Status perform(const control::Forget& forget) {
     std::erase_if(job(forget.job).copies, [&](const Copy& copy) { return copy.command.tag == forget.snapshot; });
-    return job(forget.job).work->forget_snapshot(forget.snapshot);
+    return job(forget.job).work->snapshots().forget(forget.snapshot);
   }
   absl::Status perform(const control::ArmTimer& timer) {
     agenda_.arm(timer);
