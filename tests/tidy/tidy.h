@@ -61,6 +61,10 @@ std::vector<Finding> long_files(const std::vector<File>& files, int most_lines);
 // Lines of C++ with more characters, those within literals apart.
 std::vector<Finding> wide_lines(const std::vector<File>& files, int most_characters);
 
+// Classes that a header declares and whose member functions more than one source of the folder defines. The subject of
+// an exception is "folder:Class"; one that excepts nothing is a finding, too.
+std::vector<Finding> scattered_classes(const std::vector<File>& files, const std::vector<Exception>& exceptions);
+
 struct FunctionStatistics {
   int functions = 0;
   double mean_lines = 0;

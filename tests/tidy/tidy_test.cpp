@@ -65,6 +65,7 @@ TEST_F(Tree, FunctionsAreShort) {
 }
 
 TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)); }
+TEST_F(Tree, ClassesHaveOneSource) { EXPECT_NO_FINDINGS(scattered_classes(files(), scattered_exceptions())); }
 TEST_F(Tree, LinesAreNarrow) { EXPECT_NO_FINDINGS(wide_lines(files(), kLineCharacters)); }
 TEST_F(Tree, HasNoUnusedFunctions) { EXPECT_NO_FINDINGS(unused_functions(files())); }
 TEST_F(Tree, ReadmesNameWhatIsThere) { EXPECT_NO_FINDINGS(unknown_names(files())); }
@@ -185,6 +186,21 @@ TEST(LongFiles, CountsLines) {
   const File above{"b.h", std::string(kFileLines + 1, '\n')};
   const File document{"c.md", std::string(kFileLines + 1, '\n')};
   EXPECT_THAT(paths_of(long_files({at_limit, above, document}, kFileLines)), ElementsAre("b.h"));
+}
+
+TEST(ScatteredClasses, AreNamedOnceWithTheOtherSource) {
+  const std::string local = "class Reader {\n  int read();\n};\nint Reader::read() { return 1; }\n";
+  const std::vector<File> files = {
+      {"a/x.cpp", "X::X() : i_(1) {}\nint X::Part::one() { return 1; }\nint free() { return 1; }\n" + local},
+      {"a/internal/x_more.cpp", "int X::f() const { return 1; }\nint X::g() { return 1; }\n" + local},
+      {"a/y.cpp", "int X::Part::two() { return 1; }\n"},
+      {"b/x.cpp", "int X::f() { return 1; }\nint scalai::g() { return 1; }\n"},
+      {"b/y.cpp", "int scalai::h() { return 1; }\n"}};
+  const auto findings = scattered_classes(files, {{"a:X::Part", "why"}});
+  ASSERT_EQ(findings.size(), 1u) << report(findings);
+  EXPECT_EQ(findings[0].str(), "a/internal/x_more.cpp:1: a/x.cpp defines X, too");
+  EXPECT_THAT(paths_of(scattered_classes(files, {{"a:X", "why"}, {"a:X::Part", "why"}, {"b:X", "why"}})),
+              ElementsAre("b:X"));
 }
 
 TEST(WideLines, CountCharactersOutsideOfLiterals) {

@@ -7,7 +7,7 @@
 #include "ptc/control/event_text.h"
 
 namespace scalai::executor {
-namespace exec_runtime_resume_test {
+namespace takeover_test {
 
 using control::testing::job_text;
 using control::testing::kSmallCluster;
@@ -250,5 +250,5 @@ TEST_F(BereftResume, GoesOnWithTheReplicas) { expect_the_same_plans_wherever_it_
 
 TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 3, 1); }
 
-}  // namespace exec_runtime_resume_test
+}  // namespace takeover_test
 }  // namespace scalai::executor

@@ -6,7 +6,7 @@
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
-namespace worker_live_test {
+namespace host_copies_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -142,5 +142,5 @@ TEST_F(WorkerLive, WithoutRoomForTheCopyReadersLoseIt) {
   EXPECT_THAT(cluster_->verify(from_, 11), IsEmpty());
 }
 
-}  // namespace worker_live_test
+}  // namespace host_copies_test
 }  // namespace scalai::executor
