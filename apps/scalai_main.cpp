@@ -1,4 +1,5 @@
 #include "apps/commands.h"
+#include "apps/parallelize/host_traffic.h"
 
 int main(int argc, char** argv) {
   const scalai::Program program{

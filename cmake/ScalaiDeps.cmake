@@ -9,8 +9,10 @@ find_package(nlohmann_json REQUIRED CONFIG)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET osi-cbc cbc osi-clp clp)  # linear and integer programs of policies
-find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # eigenvalues of ptc/bounds, with Spectra; both are headers alone
-find_path(SPECTRA_INCLUDE_DIR Spectra/SymEigsSolver.h REQUIRED)  # Debian: libspectra-dev
+if(SCALAI_LABS)
+  find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # eigenvalues of labs/bounds, with Spectra; both are headers alone
+  find_path(SPECTRA_INCLUDE_DIR Spectra/SymEigsSolver.h REQUIRED)  # Debian: libspectra-dev
+endif()
 if(BUILD_TESTING)
   find_package(GTest REQUIRED CONFIG)
   find_package(benchmark CONFIG QUIET)
@@ -20,6 +22,12 @@ set(SCALAI_SUMMARY "" CACHE INTERNAL "")
 function(scalai_note name found detail)
   set(SCALAI_SUMMARY "${SCALAI_SUMMARY}${name}|${found}|${detail};" CACHE INTERNAL "")
 endfunction()
+
+if(SCALAI_LABS)
+  scalai_note(labs yes "builds scalai-accuracy, scalai-bounds, scalai-near")
+else()
+  scalai_note(labs no "no scalai accuracy, near, parallelize --offload, checkpoint stats --host (SCALAI_LABS=OFF)")
+endif()
 
 # --- SimGrid: the simulator's network model --------------------------------------------------------
 find_path(SIMGRID_INCLUDE_DIR simgrid/s4u.hpp)

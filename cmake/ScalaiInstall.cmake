@@ -22,6 +22,7 @@ function(scalai_install_program)
 endfunction()
 scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models machines plan parallelize compare report
                        replay init explain schema)
+scalai_install_program(COMPONENT scalai TARGET scalai-bounds)
 scalai_install_program(COMPONENT scalai TARGET scalai-checkpoint COMMANDS checkpoint "checkpoint reshard")
 scalai_install_program(COMPONENT scalai TARGET scalai-data COMMANDS index show)
 scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies sweep breakeven)
@@ -38,17 +39,33 @@ install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR
 
 # --- libraries ---------------------------------------------------------------------------------------------------------
 # The planning core. Scalai::plan is ptc/plan with all it needs; headers keep their paths: #include "ptc/plan/planner.h".
-set(_libraries base tensor model proto textproto collection cluster plan change bounds parallel)
-foreach(_library IN LISTS _libraries)
-  set_target_properties(ptc_${_library} PROPERTIES EXPORT_NAME ${_library} OUTPUT_NAME scalai_${_library})
-  target_compile_features(ptc_${_library} INTERFACE cxx_std_20)
-  target_include_directories(ptc_${_library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/scalai>)
-  install(TARGETS ptc_${_library} EXPORT ScalaiTargets ARCHIVE COMPONENT dev)
-  if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/ptc/${_library}")
-    install(DIRECTORY "ptc/${_library}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai/ptc/${_library}" COMPONENT dev
-            FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN testing EXCLUDE)
+# scalai_install_library(ptc_plan plan ptc/plan): the target, its name outside, its headers' folder.
+set(SCALAI_LIBRARIES "")
+function(scalai_install_library target name folder)
+  set(SCALAI_LIBRARIES ${SCALAI_LIBRARIES} ${target} PARENT_SCOPE)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} OUTPUT_NAME scalai_${name})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/scalai>)
+  install(TARGETS ${target} EXPORT ScalaiTargets ARCHIVE COMPONENT dev)
+  if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${folder}")
+    install(DIRECTORY "${folder}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai/${folder}" COMPONENT dev
+            FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN testing EXCLUDE PATTERN commands EXCLUDE)
   endif()
+endfunction()
+foreach(_library base tensor model proto textproto collection cluster plan change parallel)
+  scalai_install_library(ptc_${_library} ${_library} ptc/${_library})
 endforeach()
+if(SCALAI_LABS)
+  scalai_install_library(scalai_bounds bounds labs/bounds)
+  scalai_install_library(scalai_offload offload labs/bounds/offload)
+  # For a release, headers where they were lead to the new place.
+  file(GLOB _moved RELATIVE "${CMAKE_SOURCE_DIR}/labs/bounds" labs/bounds/*.h)
+  foreach(_header IN LISTS _moved ITEMS offload/offload.h)
+    string(REPLACE "ptc/bounds/offload/" "ptc/parallel/" _old "ptc/bounds/${_header}")
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/moved/${_old}" CONTENT "#include \"labs/bounds/${_header}\"\n")
+  endforeach()
+  install(DIRECTORY "${CMAKE_BINARY_DIR}/generated/moved/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai" COMPONENT dev)
+endif()
 install(FILES "${CMAKE_BINARY_DIR}/generated/ptc/base/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai/ptc/base" COMPONENT dev)
 set(_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/Scalai")
@@ -62,8 +79,7 @@ install(FILES "${CMAKE_BINARY_DIR}/generated/ScalaiConfig.cmake" "${CMAKE_BINARY
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libscalai-dev" COMPONENT dev)
 
 # Everything that is installed; `./dev package` builds this.
-list(TRANSFORM _libraries PREPEND ptc_)
-add_custom_target(installed DEPENDS ${SCALAI_PROGRAMS} ${_libraries})
+add_custom_target(installed DEPENDS ${SCALAI_PROGRAMS} ${SCALAI_LIBRARIES})
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 
 include(ScalaiPackage)

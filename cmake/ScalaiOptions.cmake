@@ -10,6 +10,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # -O3 takes a seventh longer to compile and runs no faster here
 
 option(BUILD_TESTING "Build the tests" ON)
+option(SCALAI_LABS "Build labs/, which show or judge an idea; nothing else needs them" ON)
 option(SCALAI_WERROR "Treat warnings as errors (.ci/run sets it)" OFF)
 option(SCALAI_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 set(SCALAI_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")

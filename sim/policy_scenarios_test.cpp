@@ -165,7 +165,7 @@ void expect_replayable(const Scenario& scenario, const scenario::Strategy& strat
   control::Control control(scenario, strategy, step_time);
   for (const control::Event& event : report.events) control.step(event);
   ASSERT_EQ(control.plans().size(), report.plans.size());
-  for (size_t i = 0; i < report.plans.size(); ++i) EXPECT_EQ(control.plans()[i]->digest, report.plans[i]->digest);
+  for (size_t i = 0; i < report.plans.size(); ++i) EXPECT_EQ(control.plans()[i].digest(), report.plans[i].digest());
 }
 
 absl::StatusOr<RunReport> run(const Scenario& scenario, const scenario::Strategy& strategy, bool despite = false) {

@@ -201,7 +201,7 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
   simulate(kOneGpu + kMove +
            "costs { transfer_start: \"2s\" communicator: \"3s\" plan: \"4s\" verify_rate: \"1MB/s\" "
            "allocate_rate: \"2MB/s\" }");
-  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
+  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_GT(bytes, 3e6);
   // One peer, and as many boxes as operations: nothing stays.
   const auto boxes = static_cast<double>(reconfiguration(0).plan->operations().size());
@@ -219,8 +219,8 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
 TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
   simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" communicator: \"0s\" restart: \"7s\" box: \"1ms\" }",
            "tenplex");
-  const double tensors = static_cast<double>(reconfiguration(0).plan->tensors.size());
-  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
+  const double tensors = static_cast<double>(reconfiguration(0).plan->tensors().size());
+  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).stop, bytes / kPcie, kRounding);  // gpu 0 → h0.mem over PCIe
   EXPECT_NEAR(phases(0).restart, 7, kRounding);
   // A request to a store for each tensor; h0.mem → a process on h1, then its store.
@@ -233,7 +233,7 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
       kOneGpu + kMove +
       "events { at: \"9s\" fail { links: \"h0.nic0.up\" } } events { at: \"30s\" repair { links: \"h0.nic0.up\" } }"
       "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
-  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
+  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
   std::map<size_t, double> happened;  // by event
   for (const control::ScriptRecord& one : report_.script) happened[one.event] = one.at_s;
@@ -246,7 +246,7 @@ TEST_F(ScenarioRun, ASwitchThatIsDownHoldsAReconfigurationUp) {
   simulate(kOneGpu + kMove +
            "events { at: \"9s\" fail { switches: \"fabric\" } } events { at: \"30s\" repair { switches: \"fabric\" } }"
            "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
-  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
+  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
 }
 
@@ -263,7 +263,7 @@ TEST_F(ScenarioRun, AJobSpreadOverRacksSurvivesTheLossOfOne) {
   ASSERT_EQ(report_.jobs[0].reconfigurations.size(), 2u);
   EXPECT_EQ(reconfiguration(1).cause, "lost g0-g3");
   EXPECT_EQ(report_.jobs[0].state, "running");
-  EXPECT_EQ(reconfiguration(1).plan->dst_devices, device_ids({4, 6})) << "its devices in the other rack";
+  EXPECT_EQ(reconfiguration(1).plan->dst_devices(), device_ids({4, 6})) << "its devices in the other rack";
   EXPECT_EQ(report_.jobs[0].lost_steps, 0);
 }
 
@@ -310,9 +310,9 @@ TEST_F(ScenarioRun, AFailureAfterARepairAtTheSameTimeCounts) {
   const std::string fail = "events { at: \"50s\" fail { devices: [1] } }";
   const std::string repair = "events { at: \"50s\" repair { devices: [1] } }";
   simulate(kMayGrow + "events { at: \"20s\" fail { devices: [1] } }" + repair + fail + grow);
-  EXPECT_EQ(reconfiguration(0).plan->dst_devices, device_ids({0, 2})) << "device 1 is dead";
+  EXPECT_EQ(reconfiguration(0).plan->dst_devices(), device_ids({0, 2})) << "device 1 is dead";
   simulate(kMayGrow + fail + repair + grow);
-  EXPECT_EQ(reconfiguration(0).plan->dst_devices, device_ids({0, 1})) << "device 1 is back";
+  EXPECT_EQ(reconfiguration(0).plan->dst_devices(), device_ids({0, 1})) << "device 1 is back";
 }
 
 TEST_F(ScenarioRun, ALossBeforeTheJobTookTheDeviceDoesNotConcernIt) {

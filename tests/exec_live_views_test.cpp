@@ -176,6 +176,7 @@ TEST_F(ExecLiveViews, ARunThatIsOverIsAnErrorAndNothingElse) {
 
 // `scalai near` of the run's folder, against the checkpoint that the job wrote at the same step.
 TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
+  if (!fs::exists(kPrograms / "scalai-near")) GTEST_SKIP() << "scalai-near is not built (SCALAI_LABS=OFF)";
   start_run("", "", "0.7s");
   fs::create_directory(path("tmp"));
   const std::string near =
@@ -210,6 +211,7 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
 // Hosts with machines' names of their own, so that what one has the other one gets over UCX: each is asked for the
 // files of which it holds most, and all for the same step.
 TEST_F(ExecLiveViews, ARunIsReadOnItsWorkersHosts) {
+  if (!fs::exists(kPrograms / "scalai-near")) GTEST_SKIP() << "scalai-near is not built (SCALAI_LABS=OFF)";
   if (shell("unshare --uts true").code != 0) GTEST_SKIP() << "no machines' names of their own here";
   const std::string on = path("on");
   write_all(on, "#!/bin/sh\nhost=${1#*@}\nshift\necho $$ >>" + path("pids") +
@@ -327,6 +329,7 @@ TEST_F(ExecLiveViews, StatsOfARunThatCannotBe) {
 
 // A mount is a folder as any other.
 TEST_F(ExecLiveViews, AMountIsASourceOfPipelines) {
+  if (!fs::exists(kPrograms / "scalai-near")) GTEST_SKIP() << "scalai-near is not built (SCALAI_LABS=OFF)";
   ASSERT_EQ(mount("m", "--checkpoint=" + path("hf")).code, 0);
   const std::string pipeline = "'sha256sum *.safetensors config.json | sort'";
   const Outcome there = shell("cd '" + path("m/views/tp4-pp2") + "' && LC_ALL=C sh -c " + pipeline);

@@ -146,6 +146,7 @@ TEST_F(ReportCommand, AnExecutedRunBesideItsSimulation) {
 }
 
 TEST_F(ReportCommand, Accuracy) {
+  if (!fs::exists(kPrograms / "scalai-accuracy")) GTEST_SKIP() << "scalai-accuracy is not built (SCALAI_LABS=OFF)";
   ASSERT_EQ(scalai(fmt::format("accuracy --format=json > '{}'", path("accuracy.json"))).code, 0);
   const std::string html = page("accuracy.json");
   const Json accuracy = Json::parse(read_all(path("accuracy.json")));

@@ -40,6 +40,7 @@ class StatsCommand : public FolderTest {
             .c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path("stdout")), text_of(path("stderr"))};
   }
+  static bool has_near() { return std::filesystem::exists(SCALAI_BINARY_DIR "/bin/scalai-near"); }
   // A file with one tensor "w" of these numbers.
   void write_one(const std::string& name, const std::vector<float>& numbers) const {
     std::vector<std::byte> bytes(numbers.size() * sizeof(float));
@@ -119,6 +120,13 @@ TEST_F(StatsCommand, ComparesLayouts) {
 // Hosts are this machine behind a launcher that, as ssh does, gives its words to a shell. The same digits on any of
 // them.
 TEST_F(StatsCommand, HostsLookAtSharesOfTheTensors) {
+  if (!has_near()) {
+    const Outcome refused = stats("stats {}/none --host=n1");
+    EXPECT_EQ(refused.code, 4);
+    EXPECT_THAT(refused.err, HasSubstr("--host: scalai-near is neither in"));
+    EXPECT_THAT(refused.err, HasSubstr("part of labs/near, which a build with SCALAI_LABS=OFF leaves out"));
+    return;
+  }
   write_hugging_face(path("hf"), llama_config(8, 4), {}, 3, /*finite=*/true);
   write_hugging_face(path("before"), llama_config(8, 4), {}, 4, /*finite=*/true);
   ASSERT_EQ(stats("reshard {}/hf {}/there --to=tp4,pp2").code, 0);
@@ -160,6 +168,7 @@ class SpreadStatsCommand : public StatsCommand {
  protected:
   void SetUp() override {
     StatsCommand::SetUp();
+    if (!has_near()) GTEST_SKIP() << "scalai-near is not built (SCALAI_LABS=OFF)";
     for (const char* host : {"n1", "n2", "n3"}) std::filesystem::create_directories(path(host));
     launcher("");
   }

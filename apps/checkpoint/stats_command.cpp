@@ -8,10 +8,9 @@
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/checkpoint/live_source.h"
+#include "apps/checkpoint/stats.h"
 #include "apps/checkpoint/stats_json.h"
-#include "apps/checkpoint/stats_near.h"
-#include "apps/checkpoint/stats_spread.h"
-#include "apps/common/near_hosts.h"
+#include "apps/common/host_options.h"
 #include "apps/common/output.h"
 #include "apps/common/run_place.h"
 #include "ptc/base/file.h"
@@ -23,8 +22,6 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/base/url.h"
-#include "ptc/checkpoint/views/checkpoint_stats.h"
 
 namespace scalai::apps {
 namespace {
@@ -231,158 +228,92 @@ int judge(const Looked& looked) {
   return kExpectationFailed;
 }
 
-// What is looked at, and where its files are: here, also on hosts, or only there; or none, as it is a run's.
-struct Sources {
-  std::unique_ptr<LiveSource> run;
-  SpreadCheckpoint checkpoint, since;
-  const Checkpoint* before() const { return since.checkpoint.get(); }  // nullptr: nothing is compared
-  SpreadStats spread(const near::Launch& launch) const {
-    return {.checkpoint = checkpoint, .since = before() == nullptr ? nullptr : &since, .launch = launch};
+// The last step of a run where there is one, else files of this machine.
+class SourceHere final : public StatsSource {
+ public:
+  SourceHere(std::unique_ptr<LiveSource> run, Opened opened, Opened before)
+      : StatsSource(std::move(opened), std::move(before)), run_(std::move(run)) {}
+
+  absl::StatusOr<std::vector<TensorStats>> stats(const std::vector<size_t>& tensors,
+                                                 const StatsProgress& progress) override {
+    if (run_ != nullptr && before() == nullptr) return run_->stats(tensors);
+    return checkpoint::stats_of(
+        *now.checkpoint, tensors,
+        {.since = before(), .threads = static_cast<int>(hardware_threads()), .progress = progress});
   }
+
+  absl::StatusOr<std::string> explained(const std::vector<size_t>&) const override {
+    if (run_ == nullptr) return fmt::format("{} is whole on this machine: it is read here\n", now.path);
+    return fmt::format("{}: {}\n", now.path,
+                       before() == nullptr ? "its workers look at what they hold, and nothing else is moved"
+                                           : "what its workers hold is read here");
+  }
+
+ private:
+  const std::unique_ptr<LiveSource> run_;
 };
 
-// Here, or on the hosts of `near`.
-absl::StatusOr<std::vector<TensorStats>> look(const Sources& sources, const std::vector<size_t>& tensors,
-                                              NearStats near) {
-  if (sources.run != nullptr && sources.before() == nullptr) return sources.run->stats(tensors);
-  absl::StatusOr<NearStatsResult> result = NearStatsResult{};
-  {
-    Progress line("stats");
-    const auto progress = [&](int64_t done, int64_t total) {
-      line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
-                  fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
-    };
-    near.progress = progress;
-    near.since = sources.before();
-    if (!sources.checkpoint.is_whole_here) {
-      SpreadStats spread = sources.spread(near.launch);
-      spread.progress = progress;
-      result = stats_spread(tensors, spread);
-    } else if (near.hosts.empty()) {
-      return checkpoint::stats_of(
-          *sources.checkpoint.checkpoint, tensors,
-          {.since = near.since, .threads = static_cast<int>(hardware_threads()), .progress = progress});
-    } else {
-      result = stats_near(*sources.checkpoint.checkpoint, tensors, near);
-    }
-  }
-  if (!result.ok()) return result.status();
-  for (const std::string& note : result->notes) say("scalai checkpoint stats: note: {}\n", note);
-  return std::move(result->stats);
+absl::StatusOr<std::vector<TensorStats>> look(StatsSource& source, const std::vector<size_t>& tensors) {
+  Progress line("stats");
+  return source.stats(tensors, [&](int64_t done, int64_t total) {
+    line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
+                fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
+  });
 }
 
-int explain(const Sources& sources, const std::vector<size_t>& tensors, const NearStats& near) {
-  if (sources.run != nullptr) {
-    print("{}: {}\n", sources.checkpoint.path,
-          sources.before() == nullptr ? "its workers look at what they hold, and nothing else is moved"
-                                      : "what its workers hold is read here");
-    return 0;
-  }
-  if (sources.checkpoint.is_whole_here) {
-    print("{} is whole on this machine: {}\n", sources.checkpoint.path,
-          near.hosts.empty() ? "it is read here" : "hosts that have all of it, too, take tensors as they get free");
-    return 0;
-  }
-  const auto shares = shares_of(tensors, sources.spread(near.launch));
-  if (!shares.ok()) return report_error(shares.status());
-  Table table({"host", "files>", "parts>", "bytes>"});
-  for (const SpreadShare& share : *shares)
-    table.row(
-        {share.host, fmt::format("{}", share.files), fmt::format("{}", share.parts), fmt::format("{}", share.bytes)});
-  print("{}\nwhat is looked at here is fetched\n", table.text(stdout_screen()));
-  return 0;
+absl::StatusOr<StatsSource::Opened> open_files(const Arguments& arguments, const std::string& path,
+                                               const std::string& of) {
+  SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, stats_open_options(arguments, path, of));
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> opened, Checkpoint::open(path, options));
+  return StatsSource::Opened{.path = opened->info().path, .checkpoint = opened};
 }
 
-// The hosts of --host, and how the same options are said there. Paths are the same on every host, but for that of
-// --host.
-absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
-  NearStats near;
-  SCALAI_ASSIGN_OR_RETURN(near.hosts, read_hosts(arguments, absolute_path(arguments.positional()[0])));
-  if (near.hosts.empty()) return near;
-  SCALAI_ASSIGN_OR_RETURN(near.launch, read_launch_of_workers(arguments));
-  const auto pass = [&](const char* option, bool is_path, std::vector<std::string>& words) {
-    const std::string value = arguments.text(option);
-    if (arguments.has(option)) words.push_back(fmt::format("--{}={}", option, is_path ? absolute_path(value) : value));
-  };
-  for (const char* file : {"config", "families"}) pass(file, true, near.form);
-  for (const char* same : {"from", "names", "model", "drop"}) pass(same, false, near.form);
-  pass("since", true, near.since_words);
-  for (const char* same : {"since-from", "since-names"}) pass(same, false, near.since_words);
-  return near;
+// Of a run that trains: what --since compares is read here.
+absl::StatusOr<std::unique_ptr<LiveSource>> open_run(const Arguments& arguments) {
+  const std::string& path = arguments.positional()[0];
+  if (!is_run(path)) return nullptr;
+  return LiveSource::open(
+      path,
+      {.job = arguments.text("job"), .optimizer = arguments.flag("optimizer"), .elements = arguments.has("since")});
 }
 
-absl::StatusOr<checkpoint::OpenOptions> options_of(const Arguments& arguments, const std::string& path,
-                                                   const std::string& of) {
+int stats_main(const Arguments& arguments) {
+  if (const std::string wrong = wrong_stats_options(arguments); !wrong.empty())
+    return usage_error("checkpoint stats", wrong);
+  raise_open_files();  // a checkpoint of a thousand ranks has as many files
+  const auto source = open_here(arguments);
+  return source.ok() ? show_stats(arguments, **source) : report_error(source.status());
+}
+
+}  // namespace
+
+absl::StatusOr<checkpoint::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
+                                                           const std::string& of) {
   SCALAI_ASSIGN_OR_RETURN(checkpoint::OpenOptions options, open_options_of(arguments, path));
   options.from = arguments.text(of + "from"), options.names = arguments.text(of + "names");
   options.drop_may_be_idle = !of.empty();
   return options;
 }
 
-// `of`: what options of it begin with. On hosts where it is not whole here; there, too, it may be a folder, and nothing
-// else.
-absl::StatusOr<SpreadCheckpoint> open_source(const Arguments& arguments, const std::string& path, const std::string& of,
-                                             const std::vector<near::Host>& hosts, const near::Launch& launch) {
-  SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, options_of(arguments, path, of));
-  auto here = Checkpoint::open(path, options);
-  if (here.ok())
-    return SpreadCheckpoint{
-        .path = (*here)->info().path, .source = {}, .checkpoint = *std::move(here), .is_whole_here = true};
-  if (hosts.empty() || is_http(path) || path.ends_with(".safetensors")) return here.status();
-  return open_spread(path, hosts, launch, options, !of.empty());
-}
-
-// Of a run that trains: what --since compares is read here.
-absl::Status open_run(const Arguments& arguments, Sources& sources) {
-  const std::string& path = arguments.positional()[0];
-  auto opened = LiveSource::open(
-      path,
-      {.job = arguments.text("job"), .optimizer = arguments.flag("optimizer"), .elements = arguments.has("since")});
-  if (!opened.ok()) return opened.status();
-  sources.run = *std::move(opened);
-  const auto& whole = sources.run->checkpoint();
-  sources.checkpoint = {.path = whole->info().path, .source = {}, .checkpoint = whole, .is_whole_here = true};
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Sources> open_sources(const Arguments& arguments, const NearStats& near) {
-  Sources sources;
-  absl::Status problems;
-  const auto open = [&](const std::string& path, const std::string& of, const std::vector<near::Host>& hosts,
-                        SpreadCheckpoint& to) {
-    auto opened = open_source(arguments, path, of, hosts, near.launch);
-    if (opened.ok()) {
-      to = *std::move(opened);
-      return;
-    }
-    const bool first = problems.ok();
-    const std::string text = (first ? "" : message_of(problems) + "\n") + message_of(opened.status());
-    problems = absl::Status(first ? opened.status().code() : problems.code(), text);
-  };
-  if (is_run(arguments.positional()[0])) {
-    SCALAI_RETURN_IF_ERROR(open_run(arguments, sources));
+absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments) {
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<LiveSource> run, open_run(arguments));
+  absl::StatusOr<StatsSource::Opened> now = StatsSource::Opened(), since = StatsSource::Opened();
+  if (run != nullptr) {
+    now = StatsSource::Opened{.path = run->checkpoint()->info().path, .checkpoint = run->checkpoint()};
   } else {
-    open(arguments.positional()[0], "", near.hosts, sources.checkpoint);
+    now = open_files(arguments, arguments.positional()[0], "");
   }
-  if (arguments.has("since")) {
-    std::vector<near::Host> hosts = near.hosts;
-    for (near::Host& host : hosts) host.folder = absolute_path(arguments.text("since"));
-    if (problems.ok() && !sources.checkpoint.is_whole_here) {
-      // Where hosts have it beside the other one, nothing has to be fetched.
-      const auto options = options_of(arguments, arguments.text("since"), "since-");
-      auto there = options.ok() ? open_spread(arguments.text("since"), hosts, near.launch, *options, true)
-                                : absl::StatusOr<SpreadCheckpoint>(options.status());
-      if (there.ok()) sources.since = *std::move(there);
-      if (there.ok()) return sources;
-    }
-    open(arguments.text("since"), "since-", hosts, sources.since);
-  }
-  if (!problems.ok()) return problems;
-  return sources;
+  if (arguments.has("since")) since = open_files(arguments, arguments.text("since"), "since-");
+  SCALAI_RETURN_IF_ERROR(joined_problems(now.status(), since.status()));
+  return std::make_unique<SourceHere>(std::move(run), *std::move(now), *std::move(since));
 }
 
-// What options do not go together; empty: nothing.
-std::string wrong_options(const Arguments& arguments) {
+absl::Status joined_problems(const absl::Status& first, const absl::Status& second) {
+  if (first.ok() || second.ok()) return first.ok() ? second : first;
+  return absl::Status(first.code(), message_of(first) + "\n" + message_of(second));
+}
+
+std::string wrong_stats_options(const Arguments& arguments) {
   if (arguments.flag("histogram") && arguments.text("format") == "json")
     return "--histogram is for tables; json has all magnitudes";
   for (const char* one : {"since-from", "since-names"}) {
@@ -401,27 +332,24 @@ std::string wrong_options(const Arguments& arguments) {
   return "";
 }
 
-int stats_main(const Arguments& arguments) {
+int show_stats(const Arguments& arguments, StatsSource& source) {
   const std::string format = arguments.text("format");
-  if (const std::string wrong = wrong_options(arguments); !wrong.empty()) return usage_error("checkpoint stats", wrong);
-  auto near = near_of(arguments);
-  if (!near.ok())
-    return absl::IsInvalidArgument(near.status()) ? usage_error("checkpoint stats", message_of(near.status()))
-                                                  : report_error(near.status());
-  raise_open_files();  // a checkpoint of a thousand ranks has as many files
-  const auto sources = open_sources(arguments, *near);
-  if (!sources.ok()) return report_error(sources.status());
-  const Checkpoint& checkpoint = *sources->checkpoint.checkpoint;
+  const Checkpoint& checkpoint = *source.now.checkpoint;
   const std::vector<std::string> patterns = arguments.list("tensors");
-  const auto tensors = wanted_tensors(checkpoint, sources->checkpoint.path, patterns);
+  const auto tensors = wanted_tensors(checkpoint, source.now.path, patterns);
   if (!tensors.ok()) return report_error(tensors.status());
-  if (arguments.flag("explain")) return explain(*sources, *tensors, *near);
-  auto stats = look(*sources, *tensors, *std::move(near));
+  if (arguments.flag("explain")) {
+    const auto text = source.explained(*tensors);
+    if (!text.ok()) return report_error(text.status());
+    print("{}", *text);
+    return 0;
+  }
+  auto stats = look(source, *tensors);
   if (!stats.ok()) return report_error(stats.status());
-  const Checkpoint* const since = sources->before();
-  for (const Checkpoint* const each : {&checkpoint, since}) tell_dropped(each);
-  Looked looked{checkpoint, since, sources->checkpoint.path, sources->since.path, *std::move(stats), {}, {}, {}};
-  if (since != nullptr) compare_names(patterns, looked);
+  for (const std::string& note : source.notes) say("scalai checkpoint stats: note: {}\n", note);
+  for (const Checkpoint* const each : {&checkpoint, source.before()}) tell_dropped(each);
+  Looked looked{checkpoint, source.before(), source.now.path, source.since.path, *std::move(stats), {}, {}, {}};
+  if (looked.since != nullptr) compare_names(patterns, looked);
   if (format == "json") {
     print_json(looked);
   } else if (format == "csv") {
@@ -432,15 +360,13 @@ int stats_main(const Arguments& arguments) {
   return arguments.flag("require-finite") ? judge(looked) : 0;
 }
 
-}  // namespace
-
-Command stats_command() {
+CommandSpec stats_spec() {
   return {
-      {.name = "checkpoint stats",
-       .summary = "norms, extremes, NaN and magnitudes of every tensor, and what has changed since another checkpoint",
-       .usage = "scalai checkpoint stats DIR|RUN [--since=DIR] [OPTION…]",
-       .description =
-           R"(Reads DIR once, on all processors, in whatever layout it is: norm, mean and extremes of the
+      .name = "checkpoint stats",
+      .summary = "norms, extremes, NaN and magnitudes of every tensor, and what has changed since another checkpoint",
+      .usage = "scalai checkpoint stats DIR|RUN [--since=DIR] [OPTION…]",
+      .description =
+          R"(Reads DIR once, on all processors, in whatever layout it is: norm, mean and extremes of the
 elements that are finite, how many are 0, NaN or infinite, and their magnitudes by powers of two.
 --since compares with another checkpoint, which may be in another layout and another type: elements
 that have changed, and norm and largest of the differences.
@@ -452,29 +378,45 @@ at what its devices hold, while training waits; nothing is copied, and only numb
 With --host, where DIR is whole on this machine, each tensor is looked at by one of these hosts, which
 see DIR under the same path, or under their own; the result is the same. Else each host has some files
 of DIR, and looks at what it has. A host that fails leaves its share to the others.)",
-       .options = joined(
-           {{text_option("since", "DIR",
-                         "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
-             text_option("since-from", "LAYOUT", "Its layout, as --from."),
-             choice_option("since-names", "NAMES", "Its names, as --names.", {"hf", "megatron", "logical"}),
-             text_option("job", "NAME", "Of a run: which job; needed when there are several."),
-             flag_option("optimizer", "Of a run: masters and moments, too; else parameters and buffers."),
-             list_option("tensors", "NAMES", "Only these tensors; *, ? and [a-z] as in names of files."),
-             flag_option("histogram", "Show the magnitudes as bars."),
-             flag_option("explain", "Print which host would look at how much, and look at nothing."),
-             flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
-            checkpoint_source_options(),
-            {drop_option()},
-            host_options(),
-            launch_options(),
-            {format_option()}}),
-       .examples = {"scalai checkpoint stats out/ --histogram", "scalai checkpoint stats out/gpt --require-finite",
-                    "scalai checkpoint stats /data/out --host=n1 --host=n2",
-                    "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
-                    "scalai checkpoint stats out/ --require-finite --format=json"},
-       .min_arguments = 1,
-       .max_arguments = 1},
-      stats_main};
+      .options = joined(
+          {{text_option("since", "DIR",
+                        "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
+            text_option("since-from", "LAYOUT", "Its layout, as --from."),
+            choice_option("since-names", "NAMES", "Its names, as --names.", {"hf", "megatron", "logical"}),
+            text_option("job", "NAME", "Of a run: which job; needed when there are several."),
+            flag_option("optimizer", "Of a run: masters and moments, too; else parameters and buffers."),
+            list_option("tensors", "NAMES", "Only these tensors; *, ? and [a-z] as in names of files."),
+            flag_option("histogram", "Show the magnitudes as bars."),
+            flag_option("explain", "Print which host would look at how much, and look at nothing."),
+            flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
+           checkpoint_source_options(),
+           {drop_option()},
+           host_options(),
+           launch_options(),
+           {format_option()}}),
+      .examples = {"scalai checkpoint stats out/ --histogram", "scalai checkpoint stats out/gpt --require-finite",
+                   "scalai checkpoint stats /data/out --host=n1 --host=n2",
+                   "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
+                   "scalai checkpoint stats out/ --require-finite --format=json"},
+      .min_arguments = 1,
+      .max_arguments = 1};
 }
+
+CommandSpec stats_parts_spec() {
+  return {
+      .name = "checkpoint stats-parts",
+      .summary = "what checkpoint stats asks of hosts that have some of the files",
+      .usage = "scalai checkpoint stats-parts FILE",
+      .description =
+          R"(Statistics of the parts of tensors that FILE lists, as JSON. `scalai checkpoint stats --host` writes the
+file and starts this on hosts.)",
+      .options = {},
+      .examples = {},
+      .min_arguments = 1,
+      .max_arguments = 1,
+      .program = "scalai-near"};
+}
+
+Command stats_command() { return {stats_spec(), stats_main}; }
 
 }  // namespace scalai::apps

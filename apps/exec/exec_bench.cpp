@@ -126,7 +126,7 @@ absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const BenchOp
                               .devices = one.devices,
                               .transport = options.transport,
                               .state_bytes = one.state_bytes,
-                              .moved_bytes = plan.bytes.moved(),
+                              .moved_bytes = plan.bytes().moved(),
                               .prepare_s = median(runs.prepare_s).value_or(0),
                               .first_s = runs.first_s,
                               .transfer_s = std::move(runs.transfer_s),

@@ -82,10 +82,10 @@ std::vector<CalibrationPlan> plans_of(const cluster::Cluster& cluster, const Cal
 }
 
 int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
-  if (series == "same host") return plan.bytes.same_host;
-  if (series == "same device") return plan.bytes.same_device;
-  if (series == "together") return plan.bytes.cross_host + plan.bytes.same_device;
-  return series == "read" ? plan.bytes.from_storage : plan.bytes.cross_host;
+  if (series == "same host") return plan.bytes().same_host;
+  if (series == "same device") return plan.bytes().same_device;
+  if (series == "together") return plan.bytes().cross_host + plan.bytes().same_device;
+  return series == "read" ? plan.bytes().from_storage : plan.bytes().cross_host;
 }
 
 // Makes state, times plans on it as the executor runs them, and forgets it.
@@ -122,7 +122,7 @@ class Stopwatch {
     SCALAI_RETURN_IF_ERROR(work.background(
         {.tag = execute.snapshot, .what = "checkpoint", .flows = {}, .collection = execute.from, .copies = {}}));
     written.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-    written.bytes = plan.bytes.from_storage;
+    written.bytes = plan.bytes().from_storage;
     Measured prepared;
     SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, read));
     return work.forget(ex::StateVersion::epoch(execute.from->epoch));
@@ -135,7 +135,7 @@ class Stopwatch {
     to.epoch = ++epoch_;
     return {.epoch = to.epoch,
             .reconfiguration = 1,
-            .plan = nullptr,
+            .plan = {},
             .from = std::make_shared<const collection::Collection>(std::move(from)),
             .to = std::make_shared<const collection::Collection>(std::move(to)),
             .gone = {},
@@ -144,16 +144,13 @@ class Stopwatch {
             .load = {}};
   }
 
-  absl::Status time(ex::JobWork& work, plan::PlanDraft plan, control::Execute& execute, Measured& prepared,
+  absl::Status time(ex::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& prepared,
                     Measured& moved) const {
     using What = change::Stage::What;
-    plan.from_epoch = execute.from->epoch;
-    plan.to_epoch = execute.to->epoch;
-    plan.digest = plan::digest_of(plan);
     prepared.bytes = plan::most_allocated_bytes(plan);
     moved.bytes = bytes_of(plan, moved.series);
-    const int rounds = plan.rounds;
-    execute.plan = std::make_shared<const plan::Plan>(std::move(plan));
+    const int rounds = plan.rounds();
+    execute.plan = std::move(plan);
     double transfer_s = 0;
     for (int round = -1; round < rounds; ++round) {
       const change::Stage stage{.what = round < 0 ? What::kPrepare : What::kRound,

@@ -108,7 +108,7 @@ Measurement row_of(const bench::Case& one, const plan::Plan& plan, const bench::
                   .devices = one.devices,
                   .transport = state.backend,
                   .state_bytes = one.state_bytes,
-                  .moved_bytes = plan.bytes.moved() + plan.bytes.same_device,
+                  .moved_bytes = plan.bytes().moved() + plan.bytes().same_device,
                   .prepare_s = median(runs.prepare_s).value_or(0),
                   .first_s = runs.first_s,
                   .transfer_s = runs.transfer_s,

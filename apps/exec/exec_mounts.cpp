@@ -79,7 +79,7 @@ class FollowedMounts::Mount : public std::enable_shared_from_this<Mount> {
   bool over_ = false;
 };
 
-FollowedMounts::FollowedMounts(std::map<int, std::string> directories, FollowOptions options) {
+FollowedMounts::FollowedMounts(const std::map<int, std::string>& directories, const FollowOptions& options) {
   for (auto& [job, directory] : directories) {
     const auto mount = std::make_shared<Mount>(directory, options);
     mount->begin();

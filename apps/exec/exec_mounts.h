@@ -24,7 +24,8 @@ FollowOptions follow_options();
 class FollowedMounts {
  public:
   // `directories`: mount point by job. Sends nothing.
-  explicit FollowedMounts(std::map<int, std::string> directories, FollowOptions options = follow_options());
+  explicit FollowedMounts(const std::map<int, std::string>& directories,
+                          const FollowOptions& options = follow_options());
   // Does not wait for a hanging server: its thread is detached.
   ~FollowedMounts();
   FollowedMounts(const FollowedMounts&) = delete;

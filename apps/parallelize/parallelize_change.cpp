@@ -81,15 +81,15 @@ absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelCon
   }
   SCALAI_ASSIGN_OR_RETURN(const plan::Plan plan, plan::make_plan(input));
   if (!plan.feasible()) {
-    const plan::Missing& first = plan.missing.front();
+    const plan::Missing& first = plan.missing().front();
     return failed(fmt::format(
         "no living device holds tensor \"{}\" {}, nor {} more boxes; with --storage they come from a checkpoint",
-        plan.tensors[static_cast<size_t>(first.tensor.value)].name, first.box.str(), plan.missing.size() - 1));
+        plan.tensors()[static_cast<size_t>(first.tensor.value)].name, first.box.str(), plan.missing().size() - 1));
   }
   const change::Costs& costs = strategy_.costs;
   parallel::Change change;
-  change.bytes_between_hosts = plan.bytes.cross_host;
-  change.bytes_moved = plan.bytes.moved();
+  change.bytes_between_hosts = plan.bytes().cross_host;
+  change.bytes_moved = plan.bytes().moved();
   change.reconfiguration_s = (old.residency.lost.empty() ? 0 : change::detect_s(costs)) +
                              change::estimate({.plan = plan,
                                                .cluster = request_.cluster,

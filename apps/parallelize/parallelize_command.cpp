@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "apps/commands.h"
 #include "apps/common/output.h"
+#include "apps/parallelize/host_traffic.h"
 #include "apps/parallelize/parallelize_change.h"
 #include "apps/parallelize/parallelize_output.h"
 #include "apps/parallelize/parallelize_request.h"
@@ -164,11 +164,10 @@ absl::StatusOr<Parallelized> find(ParallelizeRequest& request) {
 }
 
 // Host traffic of the best one, which is that of --layout.
-absl::Status find_traffic(const ParallelizeRequest& request, Parallelized& found) {
+absl::Status find_traffic(FindHostTraffic find, const ParallelizeRequest& request, Parallelized& found) {
   if (request.offload_bytes == 0 || found.result.best.empty()) return absl::OkStatus();
   const parallel::Candidate& best = found.result.best.front();
-  SCALAI_ASSIGN_OR_RETURN(
-      found.offloaded, parallel::offloaded_steps({request.shape, best.config, best.training}, request.offload_bytes));
+  SCALAI_ASSIGN_OR_RETURN(found.traffic, find({request.shape, best.config, best.training}, request.offload_bytes));
   return absl::OkStatus();
 }
 
@@ -183,7 +182,7 @@ int report_unreachable(const ParallelizeRequest& request) {
   return kInvalidExit;
 }
 
-int parallelize(const Arguments& arguments) {
+int parallelize(const Arguments& arguments, FindHostTraffic find_host_traffic) {
   Problems problems("parallelize");
   const bool pipedream = arguments.text("planner") == "pipedream-2bw";
   for (const char* option : {"from", "pin", "layout", "breakdown", "zero", "recompute", "cluster", "offload"}) {
@@ -197,7 +196,7 @@ int parallelize(const Arguments& arguments) {
   if (pipedream) return two_bw(*request, format);
   absl::StatusOr<Parallelized> found = find(*request);
   if (found.ok()) {
-    const absl::Status traffic = find_traffic(*request, *found);
+    const absl::Status traffic = find_traffic(find_host_traffic, *request, *found);
     if (!traffic.ok()) problems.misfit("--offload: " + message_of(traffic));
     if (!traffic.ok()) return problems.report();
   }
@@ -229,7 +228,7 @@ int parallelize(const Arguments& arguments) {
 
 }  // namespace
 
-Command parallelize_command() {
+Command parallelize_command(FindHostTraffic find) {
   return {
       {.name = "parallelize",
        .summary = "choose tp, pp, dp, cp, ep, … for a model on so many GPUs, and say how long a step takes",
@@ -254,8 +253,8 @@ configuration, with --breakdown a line a term of the best one's memory, with --o
 It prints what any order of a step must move between both, and what the schedule moves.)",
        .options = parallelize_options(),
        .examples =
-           {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
-            "--global-batch=1024 --sequence=8192",
+           {("scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
+             "--global-batch=1024 --sequence=8192"),
             "scalai parallelize --model=llama3-70b --gpus=56 --gpu=h100-80g --global-batch=1024 "
             "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h",
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
@@ -265,7 +264,7 @@ It prints what any order of a step must move between both, and what the schedule
             "--recompute=full --offload=40GiB",
             "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
             "--planner=pipedream-2bw"}},
-      parallelize};
+      [find](const Arguments& arguments) { return parallelize(arguments, find); }};
 }
 
 }  // namespace scalai::apps

@@ -97,10 +97,12 @@ std::vector<OptionSpec> what_is_searched() {
       flag_option("any-gpus", "Fewer GPUs than there are may be best; where kinds differ, the fastest ones are taken."),
       text_option("pin", "LAYOUT", "Axes that keep the size given here, as in tp8,cp1; the others are searched."),
       text_option("layout", "LAYOUT", "Price this configuration alone."),
-      bytes_option(
-          "offload", "SIZE",
-          "State and activations that stay on a GPU; the rest of --layout lies in the host's memory. Prints the "
-          "host traffic of a step: the least of any order, and the schedule's."),
+      answered_by(
+          "scalai-bounds",
+          bytes_option(
+              "offload", "SIZE",
+              "State and activations that stay on a GPU; the rest of --layout lies in the host's memory. Prints the "
+              "host traffic of a step: the least of any order, and the schedule's.")),
       list_option("micro-batches", "N,…", "Samples a micro-batch that are tried (1,2,4,8,16 if not given)."),
       list_option("recompute", "R,…",
                   "Recomputation that is tried (none, selective and full if not given). Further: full-first-N and "

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/parallelize/offload_output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
@@ -91,18 +90,12 @@ class Printer {
     all += candidates().text(screen_);
     all += "\n" + notes();
     if (explain_) all += "\n" + explanation();
-    if (!found_.offloaded.empty()) {
-      const Candidate& best = found_.result.best.front();
-      all += "\n" + offload_text(found_.offloaded, request_.offload_bytes,
-                                 fmt::format("{}, micro-batches of {}, recompute {}", canonical(best.config),
-                                             best.training.micro_batch, name_of(best.training.recompute)),
-                                 best.training.micro_batches(best.config.dp), screen_);
-    }
+    if (found_.traffic != nullptr) all += "\n" + found_.traffic->text(screen_);
     return all;
   }
 
   std::string csv() const {
-    if (!found_.offloaded.empty()) return offload_table(found_.offloaded).csv();
+    if (found_.traffic != nullptr) return found_.traffic->csv();
     return explain_ ? memory_table().csv() : plain_candidates().csv();
   }
 
@@ -111,7 +104,7 @@ class Printer {
     out["best"] = ordered_json::array();
     for (size_t i = 0; i < found_.result.best.size(); ++i) out["best"].push_back(candidate_json(i));
     if (explain_ && !found_.result.best.empty()) out["explain"] = explain_json();
-    if (!found_.offloaded.empty()) out["offload"] = offload_json();
+    if (found_.traffic != nullptr) out["offload"] = found_.traffic->json();
     if (found_.result.no_fit) out["no_fit"] = no_fit_json(*found_.result.no_fit);
     return json_text(out, {.indent = 2}) + "\n";
   }
@@ -419,21 +412,6 @@ class Printer {
     if (index < found_.no_change.size() && !found_.no_change[index].empty())
       out["unreachable"] = found_.no_change[index];
     return out;
-  }
-
-  ordered_json offload_json() const {
-    ordered_json stages = ordered_json::array();
-    for (const parallel::OffloadedStep& step : found_.offloaded) {
-      stages.push_back({{"stage", step.stage},
-                        {"state_bytes", step.state_bytes},
-                        {"activation_bytes", step.activation_bytes},
-                        {"needed_bytes", step.needed_bytes},
-                        {"least_bytes", step.least.transfers},
-                        {"by", step.least.by},
-                        {"schedule", {{"loads", step.schedule.loads}, {"stores", step.schedule.stores}}},
-                        {"micro_batches_counted", step.micro_batches_counted}});
-    }
-    return {{"device_bytes", request_.offload_bytes}, {"stages", stages}};
   }
 
   ordered_json no_fit_json(const parallel::NoFit& no_fit) const {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/parallelize/host_traffic.h"
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/base/screen.h"
-#include "ptc/parallel/offload.h"
 
 namespace scalai::apps {
 
@@ -16,10 +16,10 @@ struct Parallelized {
   // With --from: the step time of the unchanged layout, or the reason why it is impossible.
   std::optional<double> stay_step_s;
   std::string no_stay;
-  std::string too_late;                            // pay-off: the reason why no change fits the horizon
-  std::vector<parallel::OffloadedStep> offloaded;  // with --offload: the stages of the best one
-  std::vector<std::string> no_change;              // by candidate: the reason why it cannot be reached; "" = it can …
-  int not_planned = 0;  // … or was not planned: results without a change, and without a reason
+  std::string too_late;                        // pay-off: the reason why no change fits the horizon
+  std::shared_ptr<const HostTraffic> traffic;  // with --offload: of the best one
+  std::vector<std::string> no_change;          // by candidate: the reason why it cannot be reached; "" = it can …
+  int not_planned = 0;                         // … or was not planned: results without a change, and without a reason
 };
 
 // Configurations, best first, one per line; with `explain` also memory and step of the best one, term by term. Format

@@ -76,13 +76,13 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
 }
 
 bool derives(const plan::Plan& plan) {
-  return std::any_of(plan.tensors.begin(), plan.tensors.end(),
+  return std::any_of(plan.tensors().begin(), plan.tensors().end(),
                      [](const plan::TensorInfo& tensor) { return tensor.derived_from.valid(); });
 }
 
 // A cluster file says the rates of links, of storage only where there is one.
 std::optional<double> predicted(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan) {
-  const bool storage_known = plan.bytes.from_storage == 0 || request.cluster.storage_read_bytes_per_s > 0;
+  const bool storage_known = plan.bytes().from_storage == 0 || request.cluster.storage_read_bytes_per_s > 0;
   if (!arguments.has("cluster") || !plan.feasible() || !storage_known) return std::nullopt;
   double seconds = estimate_seconds(plan, request.cluster);
   for (const double of_round : message_seconds(plan, plan::kMeasuredMessages)) seconds += of_round;
@@ -91,12 +91,12 @@ std::optional<double> predicted(const Arguments& arguments, const PlanRequest& r
 
 // The same change without the cap: what cutting boxes is worth.
 absl::StatusOr<std::optional<CapFacts>> cap_facts(const PlanRequest& request, const plan::Plan& plan) {
-  if (plan.memory_cap < 0 || !plan.feasible()) return std::nullopt;
+  if (plan.memory_cap() < 0 || !plan.feasible()) return std::nullopt;
   plan::PlannerOptions options = request.options;
   options.memory_cap = -1;
   SCALAI_ASSIGN_OR_RETURN(const plan::Plan whole, plan::make_plan({request.from, request.to, request.cluster,
                                                                    request.residency, std::move(options)}));
-  return CapFacts{paging_of_whole_boxes(request.input(), plan.memory, plan.memory_cap), whole.bytes};
+  return CapFacts{paging_of_whole_boxes(request.input(), plan.memory(), plan.memory_cap()), whole.bytes()};
 }
 
 int make_plan_command(const Arguments& arguments) {
@@ -140,7 +140,7 @@ absl::StatusOr<plan::Plan> load_plan(const std::string& path) {
 }
 
 void check_device(const plan::Plan& plan, int64_t device, Problems& problems) {
-  for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
+  for (const std::vector<DeviceId>* side : {&plan.src_devices(), &plan.dst_devices()}) {
     if (std::count_if(side->begin(), side->end(), [&](DeviceId one) { return one.value == device; }) > 0) return;
   }
   problems.misfit(fmt::format("--device: the plan has no device {}", device));
@@ -156,7 +156,7 @@ int show_plan(const Arguments& arguments) {
   if (plan.ok() && arguments.has("device")) check_device(*plan, arguments.count("device"), problems);
   if (plan.ok() && arguments.has("tensor")) {
     Names names;
-    for (const plan::TensorInfo& tensor : plan->tensors) names.push_back(tensor.name);
+    for (const plan::TensorInfo& tensor : plan->tensors()) names.push_back(tensor.name);
     check_tensor_name(arguments.text("tensor"), names, problems);
   }
   if (!problems.empty()) return problems.report();
@@ -177,7 +177,7 @@ int diff(const Arguments& arguments) {
   problems.status("", b.status());
   if (!problems.empty()) return problems.report();
   print(difference_text(*a, *b, {arguments.text("format"), "", stdout_screen()}));
-  return a->digest == b->digest ? 0 : kDifferent;
+  return a->digest() == b->digest() ? 0 : kDifferent;
 }
 
 int plan_main(const Arguments& arguments) {

@@ -40,28 +40,28 @@ std::string text_of(const std::vector<DeviceId>& devices) {
 
 int64_t count_of(const Plan& plan) {
   int64_t count = 0;
-  for (const plan::Instance& instance : plan.instances)
-    count += std::ssize(plan.tensors_of(instance)) * std::ssize(plan.patterns.legs(instance.pattern));
+  for (const plan::Instance& instance : plan.instances())
+    count += std::ssize(plan.tensors_of(instance)) * std::ssize(plan.patterns().legs(instance.pattern));
   return count;
 }
 
 std::vector<std::pair<std::string, std::string>> header_of(const Plan& plan) {
   std::vector<std::pair<std::string, std::string>> header = {
-      {"digest", plan.digest},
-      {"planner", plan.planner},
-      {"from", plan.from},
-      {"to", plan.to},
-      {"epochs", fmt::format("{} → {}", plan.from_epoch, plan.to_epoch)},
-      {"old devices", text_of(plan.src_devices)},
-      {"new devices", text_of(plan.dst_devices)},
-      {"tensors", fmt::format("{}", plan.tensors.size())},
-      {"rounds", fmt::format("{}", plan.rounds)},
-      {"memory cap", plan.memory_cap < 0 ? "none" : fmt::format("{}", plan.memory_cap)},
+      {"digest", plan.digest()},
+      {"planner", plan.planner()},
+      {"from", plan.from()},
+      {"to", plan.to()},
+      {"epochs", fmt::format("{} → {}", plan.from_epoch(), plan.to_epoch())},
+      {"old devices", text_of(plan.src_devices())},
+      {"new devices", text_of(plan.dst_devices())},
+      {"tensors", fmt::format("{}", plan.tensors().size())},
+      {"rounds", fmt::format("{}", plan.rounds())},
+      {"memory cap", plan.memory_cap() < 0 ? "none" : fmt::format("{}", plan.memory_cap())},
       {"operations", fmt::format("{}", count_of(plan))},
-      {"missing boxes", fmt::format("{}", plan.missing.size())},
-      {"survives host losses", fmt::format("{}", plan.survives_host_losses)},
-      {"cross_host at least, any placement", fmt::format("{}", plan.lower_bound_any_placement_cross_host)}};
-  plan::ClassBytes bytes = plan.bytes, bound = plan.lower_bound;
+      {"missing boxes", fmt::format("{}", plan.missing().size())},
+      {"survives host losses", fmt::format("{}", plan.survives_host_losses())},
+      {"cross_host at least, any placement", fmt::format("{}", plan.lower_bound_any_placement_cross_host())}};
+  plan::ClassBytes bytes = plan.bytes(), bound = plan.lower_bound();
   for (const auto one :
        {plan::TransferClass::kKept, plan::TransferClass::kSameDevice, plan::TransferClass::kDerived,
         plan::TransferClass::kSameHost, plan::TransferClass::kCrossHost, plan::TransferClass::kFromStorage}) {
@@ -97,9 +97,9 @@ struct Share {
 
 std::map<std::string, Share> by_tensor(const Plan& plan) {
   std::map<std::string, Share> shares;
-  for (size_t i = 0; i < plan.tensors.size(); ++i)
-    shares[plan.tensors[i].name].tensor = TensorId(static_cast<int64_t>(i));
-  for (const plan::Instance& instance : plan.instances) {
+  for (size_t i = 0; i < plan.tensors().size(); ++i)
+    shares[plan.tensors()[i].name].tensor = TensorId(static_cast<int64_t>(i));
+  for (const plan::Instance& instance : plan.instances()) {
     for (const TensorId id : plan.tensors_of(instance)) shares[plan.tensor(id).name].instances.push_back(&instance);
   }
   return shares;
@@ -108,7 +108,7 @@ std::map<std::string, Share> by_tensor(const Plan& plan) {
 std::vector<Operation> operations_of(const Plan& plan, const Share& share) {
   std::vector<Operation> operations;
   for (const plan::Instance* instance : share.instances) {
-    for (const plan::Leg& leg : plan.patterns.legs(instance->pattern)) {
+    for (const plan::Leg& leg : plan.patterns().legs(instance->pattern)) {
       const int64_t bytes = instance->box.volume() * plan.tensor(share.tensor).element_bytes(leg.transfer_class);
       operations.push_back(
           {leg.transfer_class, instance->round, leg.hop, share.tensor, instance->box, leg.src, leg.dst, bytes});
@@ -164,7 +164,7 @@ Table tensor_table(const std::map<std::string, TensorDifference>& tensors, size_
 
 std::string difference_text(const Plan& a, const Plan& b, const Shown& shown) {
   const std::string& format = shown.format;
-  if (a.digest == b.digest && format == "table") return fmt::format("the same plan: {}\n", a.digest);
+  if (a.digest() == b.digest() && format == "table") return fmt::format("the same plan: {}\n", a.digest());
   const auto header = header_differences(a, b);
   const auto tensors = tensor_differences(a, b);
   if (format == "json") return difference_json(header, tensors);

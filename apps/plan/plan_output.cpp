@@ -32,8 +32,8 @@ bool travels(const plan::Leg& leg) { return leg.src != plan::Location::device(le
 
 int64_t transfers(const Plan& plan) {
   int64_t count = 0;
-  for (const plan::Instance& instance : plan.instances) {
-    const auto legs = plan.patterns.legs(instance.pattern);
+  for (const plan::Instance& instance : plan.instances()) {
+    const auto legs = plan.patterns().legs(instance.pattern);
     count += std::count_if(legs.begin(), legs.end(), travels) * static_cast<int64_t>(plan.tensors_of(instance).size());
   }
   return count;
@@ -63,8 +63,8 @@ ordered_json json_of(const std::vector<DeviceTraffic>& traffic, int64_t DeviceTr
 
 ordered_json infeasible_json(const Plan& plan) {
   ordered_json list = ordered_json::array();
-  for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedJson); ++i) {
-    const plan::Missing& missing = plan.missing[i];
+  for (size_t i = 0; i < std::min(plan.missing().size(), kMaxListedJson); ++i) {
+    const plan::Missing& missing = plan.missing()[i];
     list.push_back({{"tensor", plan.tensor(missing.tensor).name},
                     {"box", json_of(missing.box)},
                     {"bytes", bytes_of(plan, missing)}});
@@ -79,7 +79,8 @@ struct Origin {
 
 std::vector<Origin> origins_of(const Plan& plan, const std::string& tensor) {
   std::map<DeviceId, int> ranks;
-  for (size_t rank = 0; rank < plan.dst_devices.size(); ++rank) ranks[plan.dst_devices[rank]] = static_cast<int>(rank);
+  for (size_t rank = 0; rank < plan.dst_devices().size(); ++rank)
+    ranks[plan.dst_devices()[rank]] = static_cast<int>(rank);
   std::vector<Origin> origins;
   plan.for_each_operation([&](const Operation& operation) {
     if (plan.tensor(operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], operation});
@@ -133,7 +134,7 @@ ordered_json explain_json(const Plan& plan, const std::string& tensor) {
 // A plan pages nothing (memory_cap.h), and no order can page less. JSON has that as numbers, too.
 constexpr int64_t kPaged = 0;
 
-int64_t repeated(const Plan& plan, const CapFacts& cap) { return plan.bytes.moved() - cap.uncapped.moved(); }
+int64_t repeated(const Plan& plan, const CapFacts& cap) { return plan.bytes().moved() - cap.uncapped.moved(); }
 
 ordered_json json_of(const Plan& plan, const CapFacts& cap) {
   ordered_json json = {{"paged_bytes", kPaged},
@@ -160,21 +161,21 @@ std::string cap_text(const Plan& plan, const CapFacts& cap) {
 
 std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
   const std::vector<DeviceTraffic> traffic = device_traffic(plan);
-  ordered_json json = {{"digest", plan.digest}};
+  ordered_json json = {{"digest", plan.digest()}};
   if (facts.planning_s) json["planning_s"] = *facts.planning_s;
   if (!facts.model.empty()) json["model"] = facts.model;
-  json["planner"] = plan.planner;
-  json["from"] = plan.from;
-  json["to"] = plan.to;
+  json["planner"] = plan.planner();
+  json["from"] = plan.from();
+  json["to"] = plan.to();
   json["devices"] = traffic.size();
-  json["tensors"] = plan.tensors.size();
+  json["tensors"] = plan.tensors().size();
   json["transfers"] = transfers(plan);
-  json["rounds"] = plan.rounds;
-  json["memory_cap_bytes"] = plan.memory_cap < 0 ? ordered_json(nullptr) : ordered_json(plan.memory_cap);
+  json["rounds"] = plan.rounds();
+  json["memory_cap_bytes"] = plan.memory_cap() < 0 ? ordered_json(nullptr) : ordered_json(plan.memory_cap());
   if (facts.cap) json["memory_cap"] = json_of(plan, *facts.cap);
-  json["bytes"] = json_of(plan.bytes);
-  json["lower_bound_bytes"] = json_of(plan.lower_bound);
-  json["lower_bound_any_placement"] = {{"cross_host", plan.lower_bound_any_placement_cross_host}};
+  json["bytes"] = json_of(plan.bytes());
+  json["lower_bound_bytes"] = json_of(plan.lower_bound());
+  json["lower_bound_any_placement"] = {{"cross_host", plan.lower_bound_any_placement_cross_host()}};
   json["bytes_received"] = json_of(traffic, &DeviceTraffic::received);
   json["bytes_sent"] = json_of(traffic, &DeviceTraffic::sent);
   json["peak_extra_bytes"] = json_of(traffic, &DeviceTraffic::peak_extra);
@@ -185,7 +186,7 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
   } else if (facts.with_links) {
     json["hottest_link"] = nullptr;
   }
-  json["survives_host_losses"] = plan.survives_host_losses;
+  json["survives_host_losses"] = plan.survives_host_losses();
   if (!facts.spread_domain.empty()) {
     json["spread"] = {{"domain", facts.spread_domain},
                       {"cost_bytes", {{"cross_host", facts.spread.cross_host}, {"moved", facts.spread.moved}}},
@@ -193,7 +194,7 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
                       {"bytes_in_one_domain_without", facts.spread.bytes_in_one_domain_without}};
   }
   json["infeasible"] = infeasible_json(plan);
-  json["infeasible_count"] = plan.missing.size();
+  json["infeasible_count"] = plan.missing().size();
   if (facts.estimated_s) json["estimated_s"] = *facts.estimated_s;
   if (facts.check) {
     json["check"] = {{"operations", facts.check->operations},
@@ -216,18 +217,18 @@ std::string traffic_csv(const Plan& plan) {
 
 std::string headline(const Plan& plan, const PlanFacts& facts) {
   return fmt::format(
-      "{}{} ({}) → {} ({})\nplan {} by {}: {}, {}, {}{}\n\n", facts.model.empty() ? "" : facts.model + ": ", plan.from,
-      counted(static_cast<int64_t>(plan.src_devices.size()), "GPU"), plan.to,
-      counted(static_cast<int64_t>(plan.dst_devices.size()), "GPU"), plan.digest, plan.planner,
-      counted(static_cast<int64_t>(plan.tensors.size()), "tensor"), counted(transfers(plan), "transfer"),
-      counted(plan.rounds, "round"), facts.planning_s ? ", planned in " + format_seconds(*facts.planning_s) : "");
+      "{}{} ({}) → {} ({})\nplan {} by {}: {}, {}, {}{}\n\n", facts.model.empty() ? "" : facts.model + ": ",
+      plan.from(), counted(static_cast<int64_t>(plan.src_devices().size()), "GPU"), plan.to(),
+      counted(static_cast<int64_t>(plan.dst_devices().size()), "GPU"), plan.digest(), plan.planner(),
+      counted(static_cast<int64_t>(plan.tensors().size()), "tensor"), counted(transfers(plan), "transfer"),
+      counted(plan.rounds(), "round"), facts.planning_s ? ", planned in " + format_seconds(*facts.planning_s) : "");
 }
 
 std::string bytes_table(const Plan& plan, const Screen& screen) {
   static constexpr const char* kTitles[] = {"stays in place", "copied on its device", "cast from masters",
                                             "inside hosts",   "between hosts",        "from storage"};
   Table table({"state", "plan>", "at least>"});
-  ClassBytes bytes = plan.bytes, bound = plan.lower_bound;
+  ClassBytes bytes = plan.bytes(), bound = plan.lower_bound();
   for (size_t i = 0; i < std::size(kClasses); ++i) {
     if (kClasses[i] == TransferClass::kDerived && bytes.derived == 0) continue;
     table.row({kTitles[i], format_bytes(bytes.of(kClasses[i])), format_bytes(bound.of(kClasses[i]))});
@@ -254,9 +255,10 @@ std::string summary(const Plan& plan, const PlanFacts& facts, const Screen& scre
                       most(traffic, &DeviceTraffic::peak_extra));
   if (facts.cap) text += cap_text(plan, *facts.cap);
   text += fmt::format("any placement         at least {} between hosts\n",
-                      format_bytes(plan.lower_bound_any_placement_cross_host));
-  text += fmt::format("the new state         survives the loss of {}\n",
-                      plan.survives_host_losses == 0 ? "no host" : "any " + counted(plan.survives_host_losses, "host"));
+                      format_bytes(plan.lower_bound_any_placement_cross_host()));
+  text +=
+      fmt::format("the new state         survives the loss of {}\n",
+                  plan.survives_host_losses() == 0 ? "no host" : "any " + counted(plan.survives_host_losses(), "host"));
   if (facts.estimated_s)
     text += fmt::format("predicted time        {} (transfers alone, at the rates that links reach)\n",
                         format_seconds(*facts.estimated_s));
@@ -284,10 +286,10 @@ std::string plan_text(const Plan& plan, const PlanFacts& facts, const Shown& sho
     return shown.explain.empty() ? traffic_csv(plan) : explain_table(plan, shown.explain).csv();
   const std::string checked = facts.check ? check_text(*facts.check) : "";
   if (shown.explain.empty()) return summary(plan, facts, shown.screen) + checked;
-  const auto info = std::find_if(plan.tensors.begin(), plan.tensors.end(),
+  const auto info = std::find_if(plan.tensors().begin(), plan.tensors().end(),
                                  [&](const plan::TensorInfo& tensor) { return tensor.name == shown.explain; });
-  return fmt::format("{} {} {}: {} → {}\n\n{}{}", info->name, name_of(info->dtype), info->shape.str(), plan.from,
-                     plan.to, explain_table(plan, shown.explain).text(shown.screen), checked);
+  return fmt::format("{} {} {}: {} → {}\n\n{}{}", info->name, name_of(info->dtype), info->shape.str(), plan.from(),
+                     plan.to(), explain_table(plan, shown.explain).text(shown.screen), checked);
 }
 
 std::string program_text(const Plan& plan, DeviceId device, const Shown& shown) {
@@ -297,7 +299,7 @@ std::string program_text(const Plan& plan, DeviceId device, const Shown& shown) 
     const std::string name(name_of(step.kind));
     int64_t boxes = 0;
     for (const int32_t i : step.instances)
-      boxes += static_cast<int64_t>(plan.tensors_of(plan.instances[static_cast<size_t>(i)]).size());
+      boxes += static_cast<int64_t>(plan.tensors_of(plan.instances()[static_cast<size_t>(i)]).size());
     table.row({fmt::format("{}", step.round), fmt::format("{}", step.hop), name, step.peer.str(),
                fmt::format("{}", boxes), fmt::format("{}", step.bytes)});
     steps.push_back({{"round", step.round},
@@ -310,16 +312,16 @@ std::string program_text(const Plan& plan, DeviceId device, const Shown& shown) 
   }
   if (shown.format == "csv") return table.csv();
   if (shown.format == "table")
-    return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest, plan.from, plan.to,
+    return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest(), plan.from(), plan.to(),
                        table.text(shown.screen));
-  const ordered_json json = {{"digest", plan.digest}, {"device", device.value}, {"program", steps}};
+  const ordered_json json = {{"digest", plan.digest()}, {"device", device.value}, {"program", steps}};
   return json_text(json, {.indent = 2}) + "\n";
 }
 
 std::string infeasible_text(const Plan& plan) {
   std::string text = fmt::format(
       "scalai plan: error: no living device holds {} of state ({}); with --storage they come from a checkpoint\n",
-      format_bytes(plan::missing_bytes(plan)), counted(static_cast<int64_t>(plan.missing.size()), "box", "boxes"));
+      format_bytes(plan::missing_bytes(plan)), counted(static_cast<int64_t>(plan.missing().size()), "box", "boxes"));
   for (const std::string& line : plan::missing_lines(plan, kMaxListedText)) text += fmt::format("  {}\n", line);
   return text;
 }

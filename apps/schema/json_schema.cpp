@@ -19,7 +19,7 @@ class JsonWriter {
   ordered_json definitions() { return std::move(definitions_); }
 
   ordered_json reference(const pb::Descriptor& message) {
-    const std::string name(message.name());
+    const auto name = std::string(std::string_view(message.name()));
     if (known_.insert(name).second) definitions_[name] = object(message);
     return {{"$ref", "#/$defs/" + name}};
   }

@@ -25,7 +25,7 @@ int main() {
   const absl::StatusOr<plan::Plan> plan =
       plan::make_plan({.from = from, .to = to, .cluster = cluster, .residency = {}, .options = {}});
   if (!plan.ok()) return fmt::print(stderr, "{}\n", plan.status().ToString()), 1;
-  fmt::print("plan {}: {} B kept, {} B inside hosts, {} B between hosts (at least {} B), {:.3f} s\n", plan->digest,
-             plan->bytes.kept, plan->bytes.same_host, plan->bytes.cross_host, plan->lower_bound.cross_host,
+  fmt::print("plan {}: {} B kept, {} B inside hosts, {} B between hosts (at least {} B), {:.3f} s\n", plan->digest(),
+             plan->bytes().kept, plan->bytes().same_host, plan->bytes().cross_host, plan->lower_bound().cross_host,
              plan::estimate_seconds(*plan, cluster));
 }

@@ -35,8 +35,8 @@ TEST(Cases, AllOfThemArePlannedAndMoveSomething) {
       EXPECT_GE(bytes_on_devices(one.to), one.state_bytes);
       const plan::Plan plan = plan_of(one);
       EXPECT_TRUE(plan.feasible());
-      EXPECT_GT(plan.bytes.cross_host, 0);
-      EXPECT_EQ(plan.bytes.same_host, 0) << "every device has a host of its own";
+      EXPECT_GT(plan.bytes().cross_host, 0);
+      EXPECT_EQ(plan.bytes().same_host, 0) << "every device has a host of its own";
     }
   }
 }
@@ -52,7 +52,7 @@ TEST(Cases, ARowBecomesAColumn) {
     // Of its 1/N of the columns, a device has 1/N of the rows already.
     const int64_t received = one.state_bytes / devices * (devices - 1) / devices;
     const plan::Plan plan = plan_of(one);
-    EXPECT_EQ(plan.bytes.moved(), received * devices);
+    EXPECT_EQ(plan.bytes().moved(), received * devices);
     for (const plan::DeviceTraffic& device : plan::device_traffic(plan)) {
       EXPECT_EQ(device.received, received);
       EXPECT_EQ(device.sent, received);
@@ -78,7 +78,7 @@ TEST(Cases, ARedeploymentLeavesItsDevices) {
   ASSERT_TRUE(cases.ok());
   for (const DeviceId device : cases->front().from.device_of_rank) EXPECT_LT(device.value, 4);
   for (const DeviceId device : cases->front().to.device_of_rank) EXPECT_GE(device.value, 4);
-  EXPECT_EQ(plan_of(cases->front()).bytes.kept, 0);
+  EXPECT_EQ(plan_of(cases->front()).bytes().kept, 0);
 }
 
 // Of 64 KiB: 16 boxes of 4 KiB, four from each of four devices to one of the others.
@@ -88,7 +88,7 @@ TEST(Cases, BoxesMoveOneByOne) {
   EXPECT_EQ(cases->front().state_bytes, 65536);
   const plan::Plan plan = plan_of(cases->front());
   EXPECT_EQ(plan.operations().size(), 16U);
-  EXPECT_EQ(plan.bytes.cross_host, 65536);
+  EXPECT_EQ(plan.bytes().cross_host, 65536);
 }
 
 TEST(Cases, ASmallerModelHasTheSamePlanWithFewerBytes) {

@@ -48,20 +48,20 @@ class CaseRun {
     prepare.set_step(kStep);
     prepare.set_plan(plan::serialize(plan_));
     prepare.set_to_collection(collection::collection_text(case_.to, {}));
-    std::vector<DeviceId> devices = plan_.dst_devices;
-    devices.insert(devices.end(), plan_.src_devices.begin(), plan_.src_devices.end());
+    std::vector<DeviceId> devices = plan_.dst_devices();
+    devices.insert(devices.end(), plan_.src_devices().begin(), plan_.src_devices().end());
     return pool_.call("prepare", pool_.living_hosts_of(devices), body).status();
   }
 
   absl::Status transfer() {
-    for (int round = 0; round < plan_.rounds; ++round) {
+    for (int round = 0; round < plan_.rounds(); ++round) {
       for (int hop = 0; hop <= std::max(0, plan::last_hop(plan_, round)); ++hop) {
         CommandBody body;
         body.mutable_round()->set_job(kJob);
         body.mutable_round()->set_to_version(StateVersion::epoch(case_.to.epoch).wire());
         body.mutable_round()->set_round(round);
         body.mutable_round()->set_hop(hop);
-        SCALAI_RETURN_IF_ERROR(pool_.call("round", pool_.living_hosts_of(plan_.dst_devices), body).status());
+        SCALAI_RETURN_IF_ERROR(pool_.call("round", pool_.living_hosts_of(plan_.dst_devices()), body).status());
       }
     }
     return absl::OkStatus();
@@ -75,7 +75,7 @@ class CaseRun {
     verify.set_step(kStep);
     verify.set_mode(proto::VERIFY_FULL);
     SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                            pool_.call("verify", pool_.living_hosts_of(plan_.dst_devices), body));
+                            pool_.call("verify", pool_.living_hosts_of(plan_.dst_devices()), body));
     for (const ReplyBody& reply : replies) {
       runs.errors += reply.mismatch_count();
       if (runs.first_error.empty() && reply.mismatches_size() > 0) runs.first_error = reply.mismatches(0);

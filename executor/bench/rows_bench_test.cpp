@@ -41,7 +41,7 @@ TEST(RowsBench, WrongBytesAreAnError) {
   const auto times = measure_rows(make, {.row_bytes = {64}, .totals = {192}, .repetitions = 1});
   EXPECT_EQ(times.status().code(), absl::StatusCode::kInternal) << times.status();
   const auto none = measure_rows(
-      [](AnswerHandler) -> absl::StatusOr<std::unique_ptr<PeerTransport>> { return missing("no network"); }, {});
+      [](const AnswerHandler&) -> absl::StatusOr<std::unique_ptr<PeerTransport>> { return missing("no network"); }, {});
   EXPECT_EQ(message_of(none.status()), "no network");
 }
 

@@ -1,35 +1,24 @@
 #pragma once
-// JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the
-// step of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are
-// done.
+// JobWork: a job on workers. It knows the job's epochs and the step of its live state, and does what the control loop
+// says of them; JobCommands packs and sends it, JobSnapshots has copies and checkpoints. Functions that command workers
+// return when the workers are done.
 //
-// Thread rules: run_stage() by one thread at a time; during it background(), background_done(), leave_files() and
-// forget_snapshot() by one other thread. No other function during any call.
+// Thread rules: run_stage() by one thread at a time; during it background() and snapshots() by one other thread. No
+// other function during any call.
 
-#include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "executor/controller/live_steps.h"
+#include "executor/controller/job_commands.h"
+#include "executor/controller/job_snapshots.h"
 #include "executor/controller/trainer_work.h"
-#include "executor/controller/worker_pool.h"
 #include "ptc/change/stages.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/control/runtime.h"
-
-namespace scalai::proto {
-class LiveState;
-}
 
 namespace scalai::executor {
-
-struct ExecOptions;
 
 // The result of a stage's work.
 struct StageOutcome {
@@ -66,7 +55,7 @@ class JobWork {
   int64_t step() const { return step_; }
   bool is_found() const { return found_; }
   // Whether a worker's Hello names the committed epoch.
-  bool live_in(const Hello& hello) const;
+  bool live_in(const Hello& hello) const { return holds(hello, state_.get()); }
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The
   // outcome's status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
@@ -74,32 +63,22 @@ class JobWork {
   // execution. Errors: those of WorkerPool::tell.
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of WorkerPool::tell.
-  absl::Status forget(StateVersion version);
+  absl::Status forget(StateVersion version) { return commands_.forget(version); }
   // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is
   // about to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is
   // left after an error. Not during run_stage().
   absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
   // Drops all of these that workers have: an earlier controller's. Errors: those of WorkerPool::tell.
-  absl::Status forget_live();
+  absl::Status forget_live() { return commands_.forget_live(); }
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
   // files: workers copy the state, and write them meanwhile. Errors: those of WorkerPool::call and checkpoint::Writer.
   absl::Status background(const control::Background& background);
-  // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
-  // begun it, or it was forgotten.
-  absl::StatusOr<bool> background_done(control::SnapshotId snapshot);
+  JobSnapshots& snapshots() { return snapshots_; }
+  const JobSnapshots& snapshots() const { return snapshots_; }
   // Writes the live state as the checkpoint of its step, and returns its folder when that is complete. No snapshot:
   // the control loop does not know it. Not during run_stage(). Errors: those of WorkerPool::call and
   // checkpoint::Writer.
   absl::StatusOr<std::string> keep_live();
-  // Whether the last checkpoint on disk is of this step.
-  bool has_checkpoint_of(int64_t step) const;
-  // Until the files of all that were begun are there, or have failed. Unavailable: workers are lost.
-  absl::Status wait_for_files();
-  // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of WorkerPool::tell.
-  absl::Status forget_snapshot(control::SnapshotId snapshot);
-  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it. They are
-  // written no further.
-  void leave_files(control::SnapshotId snapshot);
   // Bytes of state that kVerify stages have compared.
   int64_t bytes_verified() const { return bytes_verified_; }
 
@@ -115,53 +94,35 @@ class JobWork {
   // If these are devices of the job and the initial state was possibly never complete, the next begin() makes it again.
   // Steps that were trained really, until then, prove that it was.
   void note_loss(const std::vector<DeviceId>& devices, bool has_trained);
-  void note_background(const control::Background& background);
-  void note_background_done(control::SnapshotId snapshot);
-  // Noted checkpoints of real training whose files were not there yet: nobody is left to complete them.
-  std::vector<control::SnapshotId> cut_off() const;
-  void note_forget(control::SnapshotId snapshot);
+  void note_background(const control::Background& background) {
+    note_step(background.step);
+    snapshots_.note(background, !is_trained());
+  }
   // The devices of the committed epoch; none before the first begin().
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
   // Whether a worker's Hello names the committed epoch, or the epoch of the execution under way.
-  bool held_in(const Hello& hello) const;
+  bool held_in(const Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
   // Ends the notes: the workers' step is unknown, so the next advance() commands them, whatever step was noted.
-  void resume();
+  void resume() {
+    step_known_ = found_ = false;
+    snapshots_.clean();
+  }
 
  private:
   absl::StatusOr<bool> found_further(const collection::Collection& collection, int64_t step);
   bool holds(const Hello& hello, const collection::Collection* side) const;
-  std::string checkpoints() const;  // the folder of this job's
-  const scenario::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
   absl::Status stage(const control::Execute& execute);
   absl::Status prepare(const control::Execute& execute);
-  absl::Status round(const control::Execute& execute, int round, double start_s,
-                     std::vector<control::TransferRecord>& transfers);
-  absl::Status verify(const control::Execute& execute);
-  std::string state_path() const;
+  absl::Status verify_trained(const control::Execute& execute);
   // Whether this goes back to a beginning that only the training program can make again.
   bool begins_afresh(const control::Execute& execute) const;
-  template <class Body>
-  void set_program(Body& body) const;
   absl::StatusOr<TensorSums> sums_of(const collection::Collection& side, const std::set<DeviceId>& gone);
-  absl::Status verify_trained(const control::Execute& execute);
-  // The files of a checkpoint that workers write.
-  struct Files {
-    checkpoint::Writer writer;
-    control::SnapshotId tag = 0;
-    std::set<HostId> hosts;
-  };
-  // Of the state of `side`. Without `in_background` workers write before they answer, and the checkpoint is complete.
-  absl::StatusOr<Files> begin_files(const collection::Collection& side, int64_t step, control::SnapshotId tag,
-                                    bool in_background);
-  // False: some host is busy with them.
-  absl::StatusOr<bool> complete(Files& files);
-  absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,
-                             std::span<const collection::ExtraHolder> copies);
 
   const int job_;
-  const scenario::Scenario& scenario_;
   WorkerPool& pool_;
   const ExecOptions& options_;
+  JobCommands commands_;
+  JobSnapshots snapshots_;
   std::shared_ptr<const collection::Collection> state_;  // the committed epoch; null: none, or it is made again
   std::shared_ptr<const collection::Collection> from_;   // the source of the noted execution
   std::shared_ptr<const collection::Collection> next_;   // the new epoch of the execution under way
@@ -171,17 +132,6 @@ class JobWork {
   bool step_known_ = true;                               // all workers hold the live state at step_
   bool found_ = true;                                    // step_ is not merely noted
   bool made_ = false;                                    // the noted events prove that the initial state was complete
-  struct Snapshot {
-    bool in_memory = false;                  // hosts' memories hold a copy
-    std::string folder;                      // the checkpoint's folder; empty: none
-    TensorSums sums = {};                    // of real training; empty: not known
-    std::shared_ptr<Files> files = nullptr;  // under way
-    absl::StatusOr<bool> complete = false;   // whether they are there
-  };
-  Snapshot snapshot_of(const control::Background& background) const;
-  void add_snapshot(control::SnapshotId id, Snapshot snapshot);
-  mutable std::mutex snapshots_mutex_;  // guards snapshots_: a stage reads it beside the control loop
-  std::map<control::SnapshotId, Snapshot> snapshots_;
   std::atomic<int64_t> bytes_verified_ = 0;
   // Real training:
   std::unique_ptr<TrainerWork> trainers_;  // null: emulated

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 class LiveHoldersTest : public ::testing::Test {
  protected:
-  void note_reader(uint64_t reader, const std::string& machine = "m", std::set<int64_t> versions = {1, 2}) {
+  void note_reader(uint64_t reader, const std::string& machine = "m", const std::set<int64_t>& versions = {1, 2}) {
     holders_.note_reader(reader, {.machine = machine, .address = "at " + std::to_string(reader)}, versions);
   }
   std::vector<uint64_t> touch(uint64_t reader, int64_t block, int64_t version = 1, std::vector<int64_t> dropped = {},
@@ -102,7 +102,9 @@ TEST_F(LiveHoldersTest, TheLoadIsEven) {
     }
     EXPECT_EQ(from_workers, all);
     for (const auto& [reader, bytes] : gave)
-      EXPECT_LE(static_cast<double>(bytes), 1.2 * static_cast<double>((kReaders - 1) * all / kReaders)) << reader;
+      EXPECT_LE(static_cast<double>(bytes),
+                1.2 * static_cast<double>((kReaders - 1) * all) / static_cast<double>(kReaders))
+          << reader;
   }
 }
 

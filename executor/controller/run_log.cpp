@@ -17,7 +17,7 @@ class JournalLog : public RunLog {
 
   absl::Status execute(const control::Execute& execute) override {
     SCALAI_RETURN_IF_ERROR(abort(execute.job));  // the same, of an earlier controller
-    return journal_.begin_transaction({execute.job, execute.epoch, execute.plan->digest}).status();
+    return journal_.begin_transaction({execute.job, execute.epoch, execute.plan->digest()}).status();
   }
 
   absl::Status round(int job, int round) override {

@@ -1,5 +1,6 @@
 #include "executor/controller/run_log.h"
 #include "ptc/control/event_text.h"
+#include "ptc/plan/plan_draft.h"
 
 #include <gmock/gmock.h>
 
@@ -11,8 +12,8 @@ namespace {
 
 control::Execute execution(int64_t epoch) {
   plan::PlanDraft plan;
-  plan.digest = "digest of " + std::to_string(epoch);
-  return {.job = 0, .epoch = epoch, .plan = std::make_shared<const plan::Plan>(plan)};
+  plan.to_epoch = epoch;
+  return {.job = 0, .epoch = epoch, .plan = plan::seal(std::move(plan))};
 }
 
 class RunLogTest : public ::testing::Test {

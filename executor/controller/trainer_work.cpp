@@ -23,14 +23,6 @@ namespace {
 
 constexpr int kMostAttempts = 3;  // at one layout, or at one step
 
-std::vector<DeviceId> living(const Collection& side, const std::set<DeviceId>& gone) {
-  std::vector<DeviceId> devices;
-  for (const DeviceId device : side.device_of_rank) {
-    if (!gone.contains(device)) devices.push_back(device);
-  }
-  return devices;
-}
-
 std::string said_of(const proto::TrainerState& state) {
   return fmt::format("trainer of g{}: {}", state.device(), state.ended().empty() ? state.problem() : state.ended());
 }
@@ -131,12 +123,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
 
 absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(const Collection& side, int64_t step,
                                                                             const std::set<DeviceId>& gone) {
-  CommandBody body;
-  body.mutable_advance()->set_job(job_);
-  body.mutable_advance()->set_version(StateVersion::epoch(side.epoch).wire());
-  body.mutable_advance()->set_step(step);
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                          pool_.call("advance", pool_.living_hosts_of(living(side, gone)), body));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, commands_.advance(side, step, gone));
   std::map<DeviceId, State> states;
   double copy_s = 0;
   for (const ReplyBody& reply : replies) {

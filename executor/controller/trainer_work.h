@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/controller/worker_pool.h"
+#include "executor/controller/job_commands.h"
 #include "executor/state/state_version.h"
 #include "executor/trainers/trainers.h"
 #include "ptc/collection/collection.h"
@@ -40,10 +40,9 @@ absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const collecti
 
 class TrainerWork {
  public:
-  // `worker_pool` outlives this object.
-  TrainerWork(int job, WorkerPool& pool, TrainerProgram program)
-      : job_(job), pool_(pool), program_(std::move(program)) {}
-  const TrainerProgram& program() const { return program_; }
+  // `commands` and `pool` outlive this object.
+  TrainerWork(int job, JobCommands& commands, WorkerPool& pool, TrainerProgram program)
+      : job_(job), commands_(commands), pool_(pool), program_(std::move(program)) {}
 
   using Side = std::shared_ptr<const collection::Collection>;
   // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`:
@@ -88,6 +87,7 @@ class TrainerWork {
   static Interruption judge(const std::map<DeviceId, State>& states);
 
   const int job_;
+  JobCommands& commands_;
   WorkerPool& pool_;
   const TrainerProgram program_;
   Trained trained_;

@@ -315,7 +315,7 @@ TEST_F(Trained, ATornHolderDoesNotCount) {
   const control::ReconfigurationRecord& change = ran.report->jobs[0].reconfigurations[0];
   EXPECT_EQ(change.step, 14) << "of the replica that has gone on";
   EXPECT_EQ(change.rolled_back_steps, 0);
-  EXPECT_EQ(change.plan->dst_devices, (std::vector{DeviceId(0), DeviceId(1)}))
+  EXPECT_EQ(change.plan->dst_devices(), (std::vector{DeviceId(0), DeviceId(1)}))
       << "the device of the dead process works";
   expect_right(40);
 }
@@ -328,7 +328,7 @@ TEST_F(Trained, ADeviceWhoseTrainersDieAgainAndAgainIsLeft) {
   const std::vector<control::ReconfigurationRecord>& changes = ran.report->jobs[0].reconfigurations;
   ASSERT_EQ(changes.size(), 3u);
   for (size_t i = 0; i < changes.size(); ++i) {
-    const std::vector<DeviceId>& devices = changes[i].plan->dst_devices;
+    const std::vector<DeviceId>& devices = changes[i].plan->dst_devices();
     EXPECT_EQ(std::count(devices.begin(), devices.end(), DeviceId(1)), i < 2 ? 1 : 0) << i;
   }
   expect_right(40);

@@ -67,7 +67,7 @@ struct Devices {
   int64_t taken = 0;  // before the arena: where that leaves too little, a part of it overflows
 };
 
-std::unique_ptr<Arena> make_arena(Backend& backend, Random& random, Arena::Place place, Devices devices = {}) {
+std::unique_ptr<Arena> make_arena(Backend& backend, Random& random, Arena::Place place, const Devices& devices = {}) {
   auto arena = std::make_unique<Arena>();
   arena->place = place;
   arena->mirror = random_bytes(random, Arena::kBytes);
@@ -112,7 +112,7 @@ Box random_whole(Random& random, int64_t most_elements) {
 
 // Copies from anywhere to anywhere, with and without a change of type, and what they should leave behind. What
 // changes its type are numbers; all other bits there are the kernels' own test tries.
-Batch random_batch(Backend& backend, Random& random, int count, Devices devices = {}) {
+Batch random_batch(Backend& backend, Random& random, int count, const Devices& devices = {}) {
   Batch batch;
   for (const Arena::Place place : kPlaces) {
     batch.from.push_back(make_arena(backend, random, place, devices));

@@ -21,7 +21,7 @@ namespace scalai::executor::cuda {
 namespace {
 
 // Of the tests that map memory as another process does: the driver's library is the stand-in.
-const bool with_fake_driver = ::dlopen(FAKE_CUDA_DRIVER, RTLD_NOW) != nullptr;
+const bool kWithFakeDriver = ::dlopen(FAKE_CUDA_DRIVER, RTLD_NOW) != nullptr;
 
 TEST(BrokenGpu, ErrorsOfTheRunComeOutAndNameTheGpu) {
   const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({.devices = 2}));

@@ -113,6 +113,8 @@ struct FakeLane {
     return {};
   }
   std::array<Half, 2> halves;
+
+ private:
   FakeStream stream_;
   int number_;
 };

@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
@@ -14,7 +16,7 @@
 namespace scalai::executor {
 namespace {
 
-constexpr SegmentOptions kSmall = {.capacity = int64_t{1} << 24};
+const SegmentOptions kSmall = {.capacity = int64_t{1} << 24};
 
 Target target_of(const Box& box, std::vector<float>& memory) {
   memory.resize(static_cast<size_t>(box.volume()));
@@ -98,7 +100,7 @@ TEST(HostBackend, QueuesAreDoneAtOnce) {
   const auto mark = queue->mark().value();
   EXPECT_TRUE(mark->query().value());
   EXPECT_TRUE(queue->wait(*mark).ok());
-  EXPECT_EQ(std::memcmp(staging->data(), from.data(), 400), 0);
+  EXPECT_TRUE(std::ranges::equal(std::span(staging->data(), 400), std::as_bytes(std::span(from).first(100))));
   EXPECT_EQ(queue->stream(), nullptr);
 }
 

@@ -104,9 +104,9 @@ absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
     plan_ = std::make_shared<const SyncPlan>(std::move(made));
     planned_for_ = std::move(layout);
   }
-  Synced synced{.step = state.step(), .planned_bytes = plan_->plan.bytes.moved()};
-  synced.least_bytes = plan_->plan.lower_bound.moved();
-  for (const plan::DeviceMemory& memory : plan_->plan.memory) synced.state_bytes += memory.after;
+  Synced synced{.step = state.step(), .planned_bytes = plan_->plan.bytes().moved()};
+  synced.least_bytes = plan_->plan.lower_bound().moved();
+  for (const plan::DeviceMemory& memory : plan_->plan.memory()) synced.state_bytes += memory.after;
   const StateVersion version = StateVersion::epoch(next_epoch_++);
   if (const absl::Status done = transfer(step, version, synced); !done.ok()) {
     forget(version);
@@ -163,7 +163,7 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
   const std::set<HostId> hosts = receivers();
   SCALAI_RETURN_IF_ERROR(pool_.call("prepare", hosts, body).status());
   std::map<std::string, int64_t> sent;  // by device of the training run
-  for (int32_t round = 0; round < plan_->plan.rounds; ++round) {
+  for (int32_t round = 0; round < plan_->plan.rounds(); ++round) {
     for (int32_t hop = 0; hop <= plan::last_hop(plan_->plan, round); ++hop) {
       CommandBody next;
       next.mutable_round()->set_job(kJob);

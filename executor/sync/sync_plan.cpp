@@ -181,8 +181,8 @@ absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& targe
   SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({result.from, to, cluster, residency, {.name = "sync"}}));
   if (!plan.feasible())
     return invalid(fmt::format("step {}: no living host has {} {} and {} other parts", state.step(),
-                               plan.tensor(plan.missing.front().tensor).name, plan.missing.front().box.str(),
-                               plan.missing.size() - 1));
+                               plan.tensor(plan.missing().front().tensor).name, plan.missing().front().box.str(),
+                               plan.missing().size() - 1));
   return SyncPlan{std::move(result), std::move(plan)};
 }
 

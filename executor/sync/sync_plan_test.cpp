@@ -8,6 +8,7 @@
 #include "executor/state/digest.h"
 #include "executor/worker/foreign_step.h"
 #include "ptc/base/random.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
 
@@ -32,7 +33,7 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const tensor::Shape shape{random.between(1, 40), random.between(1, 9)};
-    SyncPlan plan{{.from = {}, .to = {}, .numbers = {7}}, {}};
+    SyncPlan plan{{.from = {}, .to = {}, .numbers = {7}}, plan::seal({})};
     plan.origins = plan::replicas(shape, plan::first_devices(1)).tensors;
     plan.made.push_back({.name = "w", .shape = shape});
     std::vector<float> before(static_cast<size_t>(shape.elements()), 1), now = before;

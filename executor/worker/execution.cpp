@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
   const auto prepare_one = [&](size_t i) {
     const Program& program = execution->programs_[i];
     SCALAI_RETURN_IF_ERROR(execution->take_over(program));
-    if (execution->plan_.memory_cap < 0) {
+    if (execution->plan_.memory_cap() < 0) {
       SCALAI_RETURN_IF_ERROR(execution->make_room(program));
     } else {
       SCALAI_RETURN_IF_ERROR(execution->reserve(program.device));
@@ -58,15 +58,15 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
 // A plan and a collection may each be well-formed and yet not belong together, or to this cluster.
 absl::Status Execution::check() const {
   if (!plan_.feasible()) return invalid("the plan is not feasible: no device holds some of its state");
-  if (options_.dense && plan_.memory_cap >= 0)
+  if (options_.dense && plan_.memory_cap() >= 0)
     return invalid("trainers map whole tensors: a plan for them has no memory cap");
   if (options_.to_version == options_.device_version)
     return invalid(fmt::format("{} cannot be made from itself", options_.to_version.str()));
-  if (plan_.dst_devices != to_.device_of_rank || plan_.tensors.size() != to_.tensors.size())
-    return invalid(fmt::format("the plan to \"{}\" does not lead to collection \"{}\"", plan_.to, to_.name));
+  if (plan_.dst_devices() != to_.device_of_rank || plan_.tensors().size() != to_.tensors.size())
+    return invalid(fmt::format("the plan to \"{}\" does not lead to collection \"{}\"", plan_.to(), to_.name));
   for (size_t i = 0; i < to_.tensors.size(); ++i) {
     const collection::LogicalTensor& is = to_.tensors[i];
-    const plan::TensorInfo& planned = plan_.tensors[i];
+    const plan::TensorInfo& planned = plan_.tensors()[i];
     if (is.name != planned.name || is.dtype != planned.dtype || is.shape != planned.shape)
       return invalid(
           fmt::format("tensor {} is \"{}\" in the collection and \"{}\" in the plan, or of another type or shape", i,
@@ -75,11 +75,11 @@ absl::Status Execution::check() const {
   const auto outside = [](const Location& place) {
     return invalid(fmt::format("{} is in the plan, but not in the cluster", place.str()));
   };
-  for (const DeviceId device : plan_.dst_devices) {
+  for (const DeviceId device : plan_.dst_devices()) {
     if (!places_.in_cluster(Location::device(device))) return outside(Location::device(device));
   }
-  for (int32_t pattern = 0; pattern < plan_.patterns.size(); ++pattern) {
-    for (const plan::Leg& leg : plan_.patterns.legs(pattern)) {
+  for (int32_t pattern = 0; pattern < plan_.patterns().size(); ++pattern) {
+    for (const plan::Leg& leg : plan_.patterns().legs(pattern)) {
       const bool from_storage = leg.transfer_class == TransferClass::kFromStorage;
       if (from_storage != (leg.src.kind == Location::Kind::kStorage) || (!from_storage && !places_.in_cluster(leg.src)))
         return outside(leg.src);
@@ -104,7 +104,7 @@ absl::Status Execution::take_over(const Program& program) {
   for (const ProgramStep& step : program.steps) {
     if (step.kind != StepKind::kKeep) continue;
     for (const int32_t index : step.instances) {
-      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
       for (const TensorId tensor : plan_.tensors_of(instance))
         if (shares(program, tensor, instance.box))
           SCALAI_RETURN_IF_ERROR(store.keep(key(options_.device_version), options_.to_version, tensor, instance.box));
@@ -159,7 +159,7 @@ absl::Status Execution::copy_kept(const Program& program) {
   for (const ProgramStep& step : program.steps) {
     if (step.kind != StepKind::kKeep) continue;
     for (const int32_t index : step.instances) {
-      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
       for (const TensorId tensor : plan_.tensors_of(instance)) {
         if (shares(program, tensor, instance.box)) continue;
         for (const Piece& room : store.find(key(options_.to_version), tensor, instance.box))
@@ -176,9 +176,9 @@ absl::Status Execution::copy_kept(const Program& program) {
 absl::Status Execution::reserve(DeviceId device) {
   if (places_.shares_gpu(device)) return absl::OkStatus();
   Store& store = *places_.own(Location::device(device));
-  const auto memory = std::find_if(plan_.memory.begin(), plan_.memory.end(),
+  const auto memory = std::find_if(plan_.memory().begin(), plan_.memory().end(),
                                    [&](const plan::DeviceMemory& one) { return one.device == device; });
-  if (memory == plan_.memory.end()) return absl::OkStatus();
+  if (memory == plan_.memory().end()) return absl::OkStatus();
   const int64_t more = std::max(memory->before, memory->after) + memory->peak_extra - memory->before;
   return store.reserve(std::max<int64_t>(0, more));
 }
@@ -204,7 +204,7 @@ absl::Status Execution::make_room_for(const Program& program, int32_t round) {
   for (const ProgramStep& step : program.steps) {
     if (step.round != round || step.kind == StepKind::kSend || step.kind == StepKind::kFree) continue;
     for (const int32_t index : step.instances) {
-      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
       for (const TensorId tensor : plan_.tensors_of(instance)) arriving[tensor].push_back(instance.box);
     }
   }
@@ -223,8 +223,8 @@ absl::Status Execution::publish(DeviceId device) {
 
 // That a round begins proves that every worker is done with those before, so that nobody reads what they free.
 absl::Status Execution::begin(int32_t round) {
-  if (round < 0 || round >= plan_.rounds)
-    return invalid(fmt::format("there is no round {}: the plan has {}", round, plan_.rounds));
+  if (round < 0 || round >= plan_.rounds())
+    return invalid(fmt::format("there is no round {}: the plan has {}", round, plan_.rounds()));
   if (round < begun_)
     return absl::FailedPreconditionError(fmt::format("round {} cannot come after round {}", round, begun_));
   const auto begin_next = [&](size_t i) {
@@ -235,7 +235,7 @@ absl::Status Execution::begin(int32_t round) {
     SCALAI_RETURN_IF_ERROR(make_room_for(program, begun_ + 1));
     return publish(program.device);
   };
-  for (; plan_.memory_cap >= 0 && begun_ < round; ++begun_)
+  for (; plan_.memory_cap() >= 0 && begun_ < round; ++begun_)
     SCALAI_RETURN_IF_ERROR(try_parallel_for(options_.threads, programs_.size(), begin_next));
   begun_ = round;
   return absl::OkStatus();
@@ -311,7 +311,7 @@ absl::Status Execution::run_step(DeviceId device, const ProgramStep& step, Moved
   const Store& store = *places_.own(Location::device(device));
   Batch batch;
   for (const int32_t index : step.instances) {
-    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
       const std::vector<Piece> room = store.find(key(options_.to_version), tensor, instance.box);
       if (!cover(room, instance.box))
@@ -383,7 +383,7 @@ absl::StatusOr<DeviceMessage> Execution::message_of(DeviceId device, const Progr
   const Store& store = *places_.own(Location::device(device));
   const VersionKey held = sends ? source_of(step, Location::device(device)).second : key(options_.to_version);
   for (const int32_t index : step.instances) {
-    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
       const plan::TensorInfo& info = plan_.tensor(tensor);
       // The narrower of the two travels; on later hops all is new.
@@ -454,7 +454,7 @@ absl::Status Execution::give_back(DeviceId device, const ProgramStep& step) {
   Store& store = *places_.own(Location::device(device));
   std::vector<TensorBox> boxes;
   for (const int32_t index : step.instances) {
-    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
       // A rollback does not read devices, which may have lost their state.
       if (options_.restore && !store.holds_all(key(options_.device_version), tensor, instance.box)) continue;

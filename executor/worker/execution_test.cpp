@@ -23,7 +23,7 @@ constexpr std::array<const char*, 8> kWays = {"plain",  "rounds", "capped",  "de
 
 struct Change {
   plan::Case job;
-  plan::PlanDraft plan;
+  plan::Plan plan;
 };
 
 // Four layers of a column, a row and a norm; parameters in BF16 with F32 masters and moments.
@@ -82,9 +82,8 @@ Change random_change(Random& random, Way way, const Collection* from, bool with_
     job.residency.storage = true;
     job.residency.lost.insert(job.from.device_of_rank.begin(), job.from.device_of_rank.end());
   }
-  Change change{.job = std::move(job), .plan = {}};
-  change.plan = value_or_die(plan_of(change.job, way));
-  return change;
+  plan::Plan plan = value_or_die(plan_of(job, way));
+  return {.job = std::move(job), .plan = std::move(plan)};
 }
 
 // What workers report is what the plan says; kept boxes are not reported.
@@ -118,16 +117,16 @@ TEST_P(RandomChanges, EndWithTheRightState) {
       if (i != 0) cluster.advance(change.job.from, 100 + i);
       ASSERT_THAT(cluster.verify(change.job.from, 100 + i), IsEmpty());
       if (!change.job.options.in_place) cluster.stage(change.job.from, change.job.options.hub, kSnapshot);
-      expect_bytes(cluster.change(change.plan, change.job.to, 100 + i), change.plan.bytes);
+      expect_bytes(cluster.change(change.plan, change.job.to, 100 + i), change.plan.bytes());
       ASSERT_THAT(cluster.verify(change.job.to, 100 + i), IsEmpty());
       cluster.commit(change.job.to.epoch);
       ASSERT_THAT(cluster.verify(change.job.to, 100 + i), IsEmpty());
       now = change.job.to;
-      const plan::ClassBytes& bytes = change.plan.bytes;
+      const plan::ClassBytes& bytes = change.plan.bytes();
       done += way == Way::kDerived ? bytes.derived : bytes.moved() + bytes.from_storage;
       passed_on += bytes.moved();
-      for (const plan::Instance& instance : change.plan.instances)
-        freed += static_cast<int64_t>(change.plan.patterns.frees(instance.pattern).size());
+      for (const plan::Instance& instance : change.plan.instances())
+        freed += static_cast<int64_t>(change.plan.patterns().frees(instance.pattern).size());
     }
     if (cluster.has_nccl() && way != Way::kStaged && way != Way::kHub) {
       EXPECT_EQ(cluster.fetches(), 0) << "nothing went another way";
@@ -158,13 +157,13 @@ TEST(Execution, AMemoryCapIsKept) {
   job.to.epoch = 1;
   job.options.memory_cap = kCap;
   const plan::Plan plan = job.plan();
-  ASSERT_GT(plan.rounds, 4);
+  ASSERT_GT(plan.rounds(), 4);
   SmallCluster cluster({.limit = kHalf + kCap + kPages});
   cluster.create(job.from, 5);
   cluster.change(plan, job.to, 5);
   EXPECT_THAT(cluster.verify(job.to, 5), IsEmpty());
   cluster.commit(1);
-  for (const plan::DeviceMemory& memory : plan.memory) {
+  for (const plan::DeviceMemory& memory : plan.memory()) {
     const Store& store = cluster.store(Location::device(memory.device));
     EXPECT_LE(store.bytes_peak(), std::max(memory.before, memory.after) + memory.peak_extra + kPages);
     EXPECT_EQ(store.bytes_held(), memory.after);
@@ -217,15 +216,15 @@ TEST(Execution, RollbacksDeriveToo) {
 
 TEST(Execution, RoundsComeInOrder) {
   Random random(5);
-  Change change;
-  while (change.plan.rounds < 3) change = random_change(random, Way::kRounds, nullptr, false);
+  Change change = random_change(random, Way::kRounds, nullptr, false);
+  while (change.plan.rounds() < 3) change = random_change(random, Way::kRounds, nullptr, false);
   SmallCluster cluster;
   cluster.create(change.job.from, 1);
   cluster.ask_all(prepare_body(change.plan, change.job.to, 1));
   const int64_t epoch = change.job.to.epoch;
   EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(0, round_body(epoch + 1, 0, 0)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(epoch, -1, 0)).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(epoch, change.plan.rounds, 0)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(epoch, change.plan.rounds(), 0)).status()));
   cluster.run_rounds(change.plan, epoch);
   EXPECT_THAT(message_of(cluster.call(0, round_body(epoch, 0, 0)).status()), HasSubstr("cannot come after round"));
   EXPECT_THAT(cluster.verify(change.job.to, 1), IsEmpty());

@@ -6,13 +6,14 @@
 #include <shared_mutex>
 
 #include "executor/rpc/worker_place.h"
-#include "executor/worker/internal/handling.h"
-#include "ptc/base/parallel.h"
+#include "executor/worker/internal/device_work.h"
+#include "executor/worker/internal/file_work.h"
+#include "executor/worker/internal/holdings.h"
+#include "executor/worker/internal/host_copies.h"
 #include "ptc/base/say.h"
 #include "ptc/base/screen.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
@@ -39,105 +40,82 @@ bool only_reads(const CommandBody& body) {
 
 }  // namespace
 
-absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
-  SCALAI_ASSIGN_OR_RETURN(collection::CollectionFile file, collection::parse_collection(text, "collection"));
-  return std::move(file.collection);
-}
+// The commands by kind; those on the life of places and versions are done here.
+class Worker::Commands {
+ public:
+  Commands(const Options& options, Backend& backend, Places& places)
+      : places_(places), holdings_(places, options.network) {
+    if (options.nccl)
+      exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = &backend});
+  }
+  absl::Status run(const CommandBody& body, ReplyBody& reply);
+  void introduce(Hello& hello) const { holdings_.introduce(hello); }
 
-absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version) {
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(wire_version));
-  return VersionKey{job, version};
-}
+ private:
+  absl::Status setup(const CommandBody::Setup& setup, ReplyBody& reply);
+  absl::Status peers(const CommandBody::Peers& peers);
+  absl::Status join(const CommandBody::Join& join, ReplyBody& reply);
+  absl::Status prepare(const CommandBody::Prepare& prepare);
+  absl::Status round(const CommandBody::Round& round, ReplyBody& reply);
+  absl::Status commit(const CommandBody::Commit& commit);
+  absl::Status forget(const CommandBody::Forget& forget);
+  absl::Status fail(const CommandBody::Fail& fail);
+  void tell_of_huge_pages();
+  // State that overflowed to the host goes to its device, first into what that one has in reserve, then into what
+  // others on the card have given back. Neither can undo a commit: what is not moved is right where it is, and the next
+  // commit tries again. What another job's plan has reserved stays.
+  void use_freed_memory();
 
-absl::Status not_held(const VersionKey& key) {
-  return absl::NotFoundError(fmt::format("this worker holds no {} of job {}", key.version.str(), key.job));
-}
+  Places& places_;
+  std::unique_ptr<Exchange> exchange_;
+  bool force_network_ = false;
+  Holdings holdings_;
+  HostCopies copies_{holdings_};
+  DeviceWork devices_{holdings_, copies_};
+  FileWork files_{holdings_};
+};
 
-absl::Status Worker::Handling::run(const CommandBody& body) {
+absl::Status Worker::Commands::run(const CommandBody& body, ReplyBody& reply) {
   const auto what = body.what_case();
   const bool needs_places =
       what != CommandBody::WHAT_NOT_SET && what != CommandBody::kSetup && what != CommandBody::kExit;
-  if (needs_places && host_store() == nullptr)
+  if (needs_places && holdings_.host_store() == nullptr)
     return absl::FailedPreconditionError("this worker has not been set up yet");
-  leave_in_place_before(body);
+  copies_.before(body);
   switch (what) {
-    case CommandBody::kSetup: return setup(body);
-    case CommandBody::kPeers: return peers(body);
-    case CommandBody::kCreate: return create(body);
-    case CommandBody::kAdvance: return advance(body);
-    case CommandBody::kCopy: return copy(body);
-    case CommandBody::kPrepare: return prepare(body);
-    case CommandBody::kRound: return round(body);
-    case CommandBody::kVerify: return verify(body);
-    case CommandBody::kCommit: return commit(body);
-    case CommandBody::kForget: return forget(body);
-    case CommandBody::kFail: return fail(body);
-    case CommandBody::kWrite: return write(body);
-    case CommandBody::kWritten: return written(body);
-    case CommandBody::kRead: return read(body);
-    case CommandBody::kJoin: return join(body);
-    case CommandBody::kBegin: return begin(body);
-    case CommandBody::kDigest: return digest(body);
-    case CommandBody::kStandby: return stand_by(body);
-    case CommandBody::kExit: last_ = true; return absl::OkStatus();
+    case CommandBody::kSetup: return setup(body.setup(), reply);
+    case CommandBody::kPeers: return peers(body.peers());
+    case CommandBody::kCreate: return devices_.create(body);
+    case CommandBody::kAdvance: return devices_.advance(body, reply);
+    case CommandBody::kCopy: return copies_.copy(body, reply);
+    case CommandBody::kPrepare: return prepare(body.prepare());
+    case CommandBody::kRound: return round(body.round(), reply);
+    case CommandBody::kVerify: return devices_.verify(body, reply);
+    case CommandBody::kCommit: return commit(body.commit());
+    case CommandBody::kForget: return forget(body.forget());
+    case CommandBody::kFail: return fail(body.fail());
+    case CommandBody::kWrite: return files_.write(body, reply);
+    case CommandBody::kWritten: return files_.written(body, reply);
+    case CommandBody::kRead: return files_.read(body, reply);
+    case CommandBody::kJoin: return join(body.join(), reply);
+    case CommandBody::kBegin: return devices_.begin(body, reply);
+    case CommandBody::kDigest: return devices_.digest(body, reply);
+    case CommandBody::kStandby: return devices_.stand_by(body);
+    case CommandBody::kExit: return absl::OkStatus();
     case CommandBody::WHAT_NOT_SET: break;
   }
   return invalid("a command that this worker does not know");
 }
 
-Worker::Job* Worker::Handling::known_job(int32_t index) {
-  const auto found = worker_.jobs_.find(index);
-  return found == worker_.jobs_.end() ? nullptr : found->second.get();
-}
-
-const collection::Collection* Worker::Handling::side_of(const Job* job, StateVersion version) {
-  if (job == nullptr) return nullptr;
-  const auto found = job->collections.find(version);
-  return found == job->collections.end() ? nullptr : &found->second;
-}
-
-Worker::Job& Worker::Handling::job(int32_t index) {
-  std::unique_ptr<Job>& entry = worker_.jobs_[index];
-  if (entry == nullptr) entry = std::make_unique<Job>();
-  return *entry;
-}
-
-void Worker::Handling::note_held(const VersionKey& key, int64_t step) {
-  const std::lock_guard lock(worker_.mutex_);
-  worker_.held_[key] = step;
-}
-
-void Worker::Handling::note_gone(const VersionKey& key) {
-  const std::lock_guard lock(worker_.mutex_);
-  worker_.held_.erase(key);
-}
-
-std::optional<int64_t> Worker::Handling::step_of(const VersionKey& key) {
-  const std::lock_guard lock(worker_.mutex_);
-  const auto found = worker_.held_.find(key);
-  return found == worker_.held_.end() ? std::nullopt : std::optional(found->second);
-}
-
-absl::Status Worker::Handling::on_devices(const std::function<absl::Status(DeviceId)>& work) {
-  const std::vector<DeviceId>& devices = places_.devices();
-  return try_parallel_for(worker_.threads_, devices.size(), [&](size_t i) { return work(devices[i]); });
-}
-
-absl::Status Worker::Handling::setup(const CommandBody& body) {
-  const CommandBody::Setup& setup = body.setup();
-  const int cores = static_cast<int>(hardware_threads());
-  worker_.threads_ = setup.threads() > 0 ? setup.threads() : std::clamp(cores, 4, 16);
-  SCALAI_RETURN_IF_ERROR(places_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}));
-  const std::vector<WorkerPlace> own = places_.addresses();
+absl::Status Worker::Commands::setup(const CommandBody::Setup& setup, ReplyBody& reply) {
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<WorkerPlace> own,
+                          holdings_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}, setup.threads()));
   for (const WorkerPlace& place : own) *reply.add_places() = pack(place);
-  worker_.force_network_ = setup.force_network();
-  const std::lock_guard lock(worker_.mutex_);
-  worker_.own_places_ = own;
+  force_network_ = setup.force_network();
   return absl::OkStatus();
 }
 
-absl::Status Worker::Handling::peers(const CommandBody& body) {
-  const CommandBody::Peers& peers = body.peers();
+absl::Status Worker::Commands::peers(const CommandBody::Peers& peers) {
   std::vector<WorkerJoined> list;
   for (const proto::Peer& peer : peers.peers()) {
     WorkerJoined& one = list.emplace_back();
@@ -146,36 +124,32 @@ absl::Status Worker::Handling::peers(const CommandBody& body) {
     one.hello.host_name = peer.host_name();
     for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
   }
-  return places_.peers(list, worker_.force_network_);
+  return places_.peers(list, force_network_);
 }
 
-absl::Status Worker::Handling::join(const CommandBody& body) {
-  const CommandBody::Join& join = body.join();
-  Exchange* const exchange = worker_.exchange_.get();
-  if (exchange == nullptr) return missing("this worker was started without NCCL (--transport=nccl)");
+absl::Status Worker::Commands::join(const CommandBody::Join& join, ReplyBody& reply) {
+  if (exchange_ == nullptr) return missing("this worker was started without NCCL (--transport=nccl)");
   if (!join.unique_id().empty())
-    return exchange->join(places_.gpus(), places_.host(), join.unique_id(), join.timeout_s());
-  if (exchange->joined(places_.gpus())) return absl::OkStatus();
-  SCALAI_ASSIGN_OR_RETURN(*reply.mutable_unique_id(), exchange->make_unique_id());
+    return exchange_->join(places_.gpus(), places_.host(), join.unique_id(), join.timeout_s());
+  if (exchange_->joined(places_.gpus())) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(*reply.mutable_unique_id(), exchange_->make_unique_id());
   return absl::OkStatus();
 }
 
-absl::Status Worker::Handling::prepare(const CommandBody& body) {
-  const CommandBody::Prepare& prepare = body.prepare();
+absl::Status Worker::Commands::prepare(const CommandBody::Prepare& prepare) {
   SCALAI_ASSIGN_OR_RETURN(const StateVersion to_version, StateVersion::from_wire(prepare.to_version()));
   SCALAI_ASSIGN_OR_RETURN(const StateVersion device_version, StateVersion::from_wire(prepare.device_version()));
   SCALAI_ASSIGN_OR_RETURN(const StateVersion host_version, StateVersion::from_wire(prepare.host_version()));
   SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::parse_plan(prepare.plan()));
   SCALAI_ASSIGN_OR_RETURN(collection::Collection to, collection_of(prepare.to_collection()));
-  Job& job = this->job(prepare.job());
-  SCALAI_RETURN_IF_ERROR(know(job, prepare.name(), prepare.state(),
-                              {prepare.program().command(), prepare.program().folder(), prepare.program().logs()}));
+  SCALAI_ASSIGN_OR_RETURN(WorkerJob* const known, holdings_.know(prepare));
+  WorkerJob& job = *known;
   if (job.training != nullptr) SCALAI_RETURN_IF_ERROR(job.training->start(to));
   job.execution.reset();
   if (to_version != device_version) job.collections.erase(to_version);
   std::shared_ptr<const ForeignStep> foreign;
   if (prepare.has_foreign()) {
-    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors));
+    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors()));
     foreign = std::make_shared<const ForeignStep>(std::move(step));
   }
   job.received = foreign != nullptr;
@@ -188,26 +162,25 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
                            .step = prepare.step(),
                            .checkpoint = prepare.checkpoint(),
                            .foreign = foreign,
-                           .exchange = foreign == nullptr ? worker_.exchange_.get() : nullptr,
+                           .exchange = foreign == nullptr ? exchange_.get() : nullptr,
                            .dense = job.training != nullptr,
-                           .threads = worker_.threads_};
+                           .threads = holdings_.threads()};
   SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
   job.collections[to_version] = std::move(to);
-  note_held({prepare.job(), to_version}, prepare.step());
+  holdings_.note({prepare.job(), to_version}, prepare.step());
   tell_of_huge_pages();
   return absl::OkStatus();
 }
 
-absl::Status Worker::Handling::round(const CommandBody& body) {
-  const CommandBody::Round& round = body.round();
+absl::Status Worker::Commands::round(const CommandBody::Round& round, ReplyBody& reply) {
   SCALAI_ASSIGN_OR_RETURN(const StateVersion to_version, StateVersion::from_wire(round.to_version()));
-  const Job* job = known_job(round.job());
+  const WorkerJob* job = holdings_.find(round.job());
   if (job == nullptr || job->execution == nullptr || job->execution->to_version() != to_version)
     return absl::FailedPreconditionError(
         fmt::format("no plan of job {} to {} was prepared", round.job(), to_version.str()));
   const absl::StatusOr<std::vector<Moved>> moved = job->execution->run(round.round(), round.hop());
   if (!moved.ok()) {  // perhaps before its exchange: others would wait long for what this worker does not send
-    if (worker_.exchange_ != nullptr) worker_.exchange_->abort();
+    if (exchange_ != nullptr) exchange_->abort();
     return moved.status();
   }
   ForeignStep::Taken taken;
@@ -231,56 +204,53 @@ absl::Status Worker::Handling::round(const CommandBody& body) {
   return absl::OkStatus();
 }
 
-absl::Status Worker::Handling::commit(const CommandBody& body) {
-  const CommandBody::Commit& commit = body.commit();
+absl::Status Worker::Commands::commit(const CommandBody::Commit& commit) {
   SCALAI_ASSIGN_OR_RETURN(const VersionKey kept, key_of(commit.job(), commit.version()));
-  Job& job = this->job(kept.job);
+  WorkerJob& job = holdings_.job(kept.job);
   const auto is_gone = [&](const VersionKey& key) {
     const bool shown = job.received && key.version.is_live();
     return key.job == kept.job && key.version != kept.version && !shown;
   };
   job.execution.reset();
   for (const DeviceId device : places_.devices()) {
-    for (const VersionKey& key : store_of(device).versions()) {
-      if (is_gone(key)) store_of(device).drop(key);
+    for (const VersionKey& key : holdings_.store(device).versions()) {
+      if (is_gone(key)) holdings_.store(device).drop(key);
     }
   }
   use_freed_memory();
-  host_store()->drop({kept.job, StateVersion::staged()});
+  holdings_.host_store()->drop({kept.job, StateVersion::staged()});
   std::erase_if(job.collections, [&](const auto& entry) { return entry.first != kept.version; });
   if (job.training != nullptr) {
-    const absl::Status left = job.training->keep(side_of(&job, kept.version));
+    const absl::Status left = job.training->keep(holdings_.side_of(kept));
     if (!left.ok()) say("worker: warning: {}\n", message_of(left));
   }
-  const std::lock_guard lock(worker_.mutex_);
-  std::erase_if(worker_.held_, [&](const auto& entry) { return is_gone(entry.first); });
+  holdings_.note_gone(is_gone);
   return absl::OkStatus();
 }
 
-void Worker::Handling::tell_of_huge_pages() {
+void Worker::Commands::tell_of_huge_pages() {
   if (!verbose() || huge_page_support().page_bytes == 0) return;
   int64_t huge = 0, used = 0;
   for (const DeviceId device : places_.devices()) {
-    huge += store_of(device).bytes_on_huge_pages();
-    used += store_of(device).bytes_in_use();
+    huge += holdings_.store(device).bytes_on_huge_pages();
+    used += holdings_.store(device).bytes_in_use();
   }
   say("worker: {} of {} of state are on huge pages\n", format_bytes(huge), format_bytes(used));
 }
 
-void Worker::Handling::use_freed_memory() {
-  const bool planned = std::any_of(worker_.jobs_.begin(), worker_.jobs_.end(),
+void Worker::Commands::use_freed_memory() {
+  const bool planned = std::any_of(holdings_.jobs().begin(), holdings_.jobs().end(),
                                    [](const auto& entry) { return entry.second->execution != nullptr; });
   for (const DeviceId device : places_.devices()) {
-    (void)store_of(device).settle();
-    if (!planned) (void)store_of(device).reserve(0);
+    (void)holdings_.store(device).settle();
+    if (!planned) (void)holdings_.store(device).reserve(0);
   }
-  for (const DeviceId device : places_.devices()) (void)store_of(device).settle();
+  for (const DeviceId device : places_.devices()) (void)holdings_.store(device).settle();
 }
 
-absl::Status Worker::Handling::forget(const CommandBody& body) {
-  const CommandBody::Forget& forget = body.forget();
+absl::Status Worker::Commands::forget(const CommandBody::Forget& forget) {
   if (forget.live_copies()) {
-    if (Job* const known = known_job(forget.job()); known != nullptr) known->in_place.clear();
+    copies_.forget_all(forget.job());
     for (Store* store : places_.stores()) {
       for (const VersionKey& one : store->versions()) {
         if (one.job == forget.job() && one.version.is_live()) store->drop(one);
@@ -289,22 +259,21 @@ absl::Status Worker::Handling::forget(const CommandBody& body) {
     return absl::OkStatus();
   }
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(forget.job(), forget.version()));
-  Job& job = this->job(key.job);
+  WorkerJob& job = holdings_.job(key.job);
   if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();
-  show_no_more(key);
+  copies_.forget(key);
   for (Store* store : places_.stores()) store->drop(key);
   use_freed_memory();
   job.collections.erase(key.version);
-  note_gone(key);
+  holdings_.note_gone([&](const VersionKey& one) { return one == key; });
   return absl::OkStatus();
 }
 
-absl::Status Worker::Handling::fail(const CommandBody& body) {
-  const CommandBody::Fail& fail = body.fail();
+absl::Status Worker::Commands::fail(const CommandBody::Fail& fail) {
   for (const std::string& name : fail.places()) {
     const std::optional<Location> place = parse_place(name);
     if (!place || places_.own(*place) == nullptr) return invalid(fmt::format("{} is not a place of this worker", name));
-    for (const auto& [index, job] : worker_.jobs_) {
+    for (const auto& [index, job] : holdings_.jobs()) {
       if (job->training != nullptr && place->kind == Location::Kind::kDevice)
         job->training->lose(DeviceId(place->index));
     }
@@ -316,25 +285,17 @@ absl::Status Worker::Handling::fail(const CommandBody& body) {
 Worker::Worker(Options options)
     : backend_(options.backend ? options.backend : make_host_backend()),
       locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
-      network_(options.network),
       places_({.host = options.host,
                .segments = options.segments,
                .device_limit = options.device_limit,
                .backend = backend_.get(),
                .hosts_here = options.hosts_here,
                .transport = options.transport,
-               .locals = locals_}) {
-  if (options.nccl)
-    exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = backend_.get()});
-}
+               .locals = locals_}),
+      commands_(std::make_unique<Commands>(options, *backend_, places_)) {}
 Worker::~Worker() = default;
 
-void Worker::introduce(Hello& hello) const {
-  const std::lock_guard lock(mutex_);
-  hello.places = own_places_;
-  hello.held.clear();
-  for (const auto& [key, step] : held_) hello.held.push_back({key.job, key.version, step});
-}
+void Worker::introduce(Hello& hello) const { commands_->introduce(hello); }
 
 Reply Worker::handle(const Command& command) {
   CommandBody body;
@@ -344,7 +305,6 @@ Reply Worker::handle(const Command& command) {
     return reply;
   }
   ReplyBody filled;
-  Handling handling(*this, filled);
   {
     // While others of this process may be read nothing is freed, and the other way round.
     std::shared_lock reading(locals_->in_use(), std::defer_lock);
@@ -354,10 +314,10 @@ Reply Worker::handle(const Command& command) {
     } else {
       changing.lock();
     }
-    reply.status = handling.run(body);
+    reply.status = commands_->run(body, filled);
   }
   reply.body = filled.SerializeAsString();
-  reply.last = handling.last();
+  reply.last = body.has_exit();
   return reply;
 }
 

@@ -9,9 +9,7 @@
 //
 // Thread rules: handle() by one thread at a time; introduce() and note_…() from any thread; places() see there.
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "executor/rpc/messages.h"
@@ -51,19 +49,11 @@ class Worker {
   const Places& places() const { return places_; }
 
  private:
-  struct Job;
-  class Handling;
+  class Commands;
   const std::shared_ptr<Backend> backend_;
   const std::shared_ptr<LocalStores> locals_;
-  const Interface network_;
   Places places_;
-  std::unique_ptr<Exchange> exchange_;
-  int threads_ = 1;
-  bool force_network_ = false;
-  std::map<int32_t, std::unique_ptr<Job>> jobs_;
-  mutable std::mutex mutex_;  // guards the members below
-  std::vector<WorkerPlace> own_places_;
-  std::map<VersionKey, int64_t> held_;  // training step of each version that devices hold
+  std::unique_ptr<Commands> commands_;
 };
 
 }  // namespace scalai::executor

@@ -62,7 +62,7 @@ TEST(Worker, APlanUnderACapMayBeAskedForTwice) {
   plan::Case job = shrinking();
   job.options.memory_cap = 100;
   const plan::Plan plan = job.plan();
-  ASSERT_GT(plan.rounds, 2);
+  ASSERT_GT(plan.rounds(), 2);
   cluster.create(job.from, 10);
   cluster.change(plan, job.to, 10);
   EXPECT_THAT(cluster.verify(job.to, 10), IsEmpty());
@@ -117,8 +117,8 @@ TEST(Worker, AGivenUpChangeLeavesTheOldEpoch) {
   plan::Case job = shrinking();
   job.options.round_bytes = 150;
   const plan::Plan plan = job.plan();
-  ASSERT_GT(plan.rounds, 3);
-  for (int32_t rounds = -1; rounds <= plan.rounds; ++rounds) {
+  ASSERT_GT(plan.rounds(), 3);
+  for (int32_t rounds = -1; rounds <= plan.rounds(); ++rounds) {
     SCOPED_TRACE(rounds);
     SmallCluster cluster;
     cluster.create(job.from, 10);
@@ -283,7 +283,7 @@ TEST_F(WithFolder, ACheckpointBringsBackWhatEverybodyLost) {
   CommandBody body = prepare_body(plan, job.to, 99);
   body.mutable_prepare()->set_checkpoint(folder);
   cluster.ask_all(body);
-  EXPECT_EQ(cluster.run_rounds(plan, 5).from_storage, plan.bytes.from_storage);
+  EXPECT_EQ(cluster.run_rounds(plan, 5).from_storage, plan.bytes().from_storage);
   EXPECT_THAT(cluster.verify(job.to, 10), IsEmpty());
 
   body.mutable_prepare()->set_checkpoint(folder + "_gone");

@@ -223,6 +223,10 @@ OptionSpec formerly(OptionSpec option, std::vector<std::string> names) {
   option.former = std::move(names);
   return option;
 }
+OptionSpec answered_by(std::string program, OptionSpec option) {
+  option.program = std::move(program);
+  return option;
+}
 
 std::vector<OptionSpec> common_options() {
   std::vector<OptionSpec> options = {

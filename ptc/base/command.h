@@ -27,6 +27,7 @@ struct OptionSpec {
   std::vector<std::string> suggestions = {};  // values that a shell offers; others are good as well
   std::vector<std::string> former = {};       // earlier names: accepted with a note, shown nowhere
   char short_name = 0;                        // 'h': -h is --help
+  std::string program = {};                   // as CommandSpec::program, for calls that have this option
 };
 
 // One option a function; an empty value name is shown as its type's own.
@@ -42,6 +43,7 @@ OptionSpec list_option(std::string name, std::string value_name, std::string hel
                        std::vector<std::string> choices = {}, std::string default_value = "");
 OptionSpec suggesting(OptionSpec option, std::vector<std::string> values);
 OptionSpec formerly(OptionSpec option, std::vector<std::string> names);
+OptionSpec answered_by(std::string program, OptionSpec option);
 // --format of a command that prints a result.
 OptionSpec format_option(std::vector<std::string> choices = {"table", "json", "csv"});
 std::vector<OptionSpec> joined(std::initializer_list<std::vector<OptionSpec>> parts);
@@ -65,6 +67,9 @@ struct CommandSpec {
   // arguments and has no `operands`.
   std::vector<std::string> operands = {};
   std::vector<std::string> endings = {};
+  // The program of the family that answers, "scalai-near": this process becomes it, unless it is that program. "": this
+  // one. So a lab registers itself: its program has the same command, with all that this one leaves out.
+  std::string program = {};
 };
 
 // --wide, --color, --quiet, --verbose and --help, which every command has (screen.h).

@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include "ptc/base/file.h"
+#include "ptc/base/internal/program_text.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
@@ -158,17 +159,27 @@ int wait_for(pid_t pid) {
   return found == pid && WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled;
 }
 
+std::string missing_program_hint(const std::string& program) {
+  static const std::map<std::string, std::string> labs = {
+      {"scalai-accuracy", "labs/validation"}, {"scalai-bounds", "labs/bounds"}, {"scalai-near", "labs/near"}};
+  const auto lab = labs.find(program);
+  if (lab == labs.end())
+    return fmt::format(
+        "hint: install the package {0}, or build the CMake target {0} (its configure step prints\n"
+        "      which libraries it found and what is not built without them)",
+        program);
+  return fmt::format("hint: it is part of {}, which a build with SCALAI_LABS=OFF leaves out; build the CMake target {}",
+                     lab->second, program);
+}
+
 absl::StatusOr<std::string> find_program(const std::string& name) {
   std::error_code ignored;  // without /proc there is still PATH
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const std::string beside = (self.parent_path() / name).string();
   if (!self.empty() && ::access(beside.c_str(), F_OK) == 0) return beside;
   if (!found_on_path(name, F_OK).empty()) return name;
-  return missing(
-      fmt::format("{0} is neither in {1} nor on PATH\n"
-                  "hint: install the package {0}, or build the CMake target {0} (its configure step prints\n"
-                  "      which libraries it found and what is not built without them)",
-                  name, self.parent_path().string()));
+  return missing(fmt::format("{} is neither in {} nor on PATH\n{}", name, self.parent_path().string(),
+                             missing_program_hint(name)));
 }
 
 std::string command_line() {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "ptc/base/file.h"
+#include "ptc/base/internal/program_text.h"
 #include "ptc/base/status.h"
 
 namespace scalai {
@@ -84,6 +85,9 @@ TEST_F(ProcessTest, RefusalsSayWhy) {
   EXPECT_EQ(exit_code_of(unknown.status()), 4);
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("is neither in"));
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("hint: install the package scalai-no-such-program"));
+  EXPECT_EQ(missing_program_hint("scalai-near"),
+            "hint: it is part of labs/near, which a build with SCALAI_LABS=OFF leaves out; build the CMake target "
+            "scalai-near");
 }
 
 TEST_F(ProcessTest, AScriptWithoutAFirstLineIsOneOfSh) {

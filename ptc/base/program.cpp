@@ -78,6 +78,13 @@ int unknown_program_option(const Program& program, const std::string& word) {
                                  nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
 }
 
+// Replaces this process by that program; returns only when that is impossible.
+int exec_program(const std::string& who, const std::string& file, const Words& words, const std::string& why = "") {
+  const absl::Status status = become(file, words);
+  say("{}: error: {}{}\n", who, why, message_of(status));
+  return exit_code_of(status);
+}
+
 // Replaces this process by `<program>-<command> [builtin] words…`, or `<program>-<its program> [builtin] <command>
 // words…`; returns only when that is impossible.
 int exec_external(const Program& program, const std::string& command, Words words, const std::string& builtin = "") {
@@ -86,9 +93,7 @@ int exec_external(const Program& program, const std::string& command, Words word
   const std::string file = fmt::format("{}-{}", program.name, one_of_several ? found->second : command);
   if (one_of_several) words.insert(words.begin(), command);
   if (!builtin.empty()) words.insert(words.begin(), builtin);
-  const absl::Status status = become(file, words);
-  say("{}: error: {}\n", program.name, message_of(status));
-  return exit_code_of(status);
+  return exec_program(program.name, file, words);
 }
 
 int run_help(const Program& program, Words topic) {
@@ -168,6 +173,17 @@ void say_effort(const std::string& name, double seconds) {
   say("{}: {}, {} of memory at most\n", name, format_seconds(seconds), format_bytes(usage.ru_maxrss * 1024));
 }
 
+// The other program that answers this call, with the option by which it does; "": this one answers.
+std::pair<std::string, std::string> answering(const Program& program, const CommandSpec& spec, const Arguments& call) {
+  const auto found = std::find_if(spec.options.begin(), spec.options.end(), [&](const OptionSpec& option) {
+    return !option.program.empty() && call.has(option.name);
+  });
+  const bool by_option = found != spec.options.end();
+  const std::string file = by_option ? found->program : spec.program;
+  if (file == program.name) return {};
+  return {file, by_option ? fmt::format("--{}: ", found->name) : ""};
+}
+
 int run_command(const Program& program, const CommandSpec& spec, const Words& words) {
   if (asks_for_help(words)) {
     print(help_text(spec));
@@ -178,6 +194,11 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
   const auto started = std::chrono::steady_clock::now();
   const absl::StatusOr<Arguments> arguments = parse_arguments(spec, words);
   if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
+  if (const auto [file, option] = answering(program, spec, *arguments); !file.empty()) {
+    Words all(words_of(spec.name));
+    all.insert(all.end(), words.begin(), words.end());
+    return exec_program(name, file, all, option);
+  }
   set_variables(*arguments);
   for (const std::string& note : arguments->notes()) {
     if (!quiet()) say("{}: note: {}\n", name, note);

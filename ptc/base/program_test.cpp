@@ -296,6 +296,29 @@ TEST_F(ExternalDeathTest, ACommandOfAProgramWithSeveralKeepsItsName) {
   EXPECT_EXIT(exec(program, {"complete", "doctor", ""}), testing::ExitedWithCode(7), "^machine: complete doctor \n$");
 }
 
+TEST_F(ExternalDeathTest, AnotherProgramAnswersCallsWithItsOption) {
+  install(folder_ + "/toy-lab", "lab", 7);
+  Program program = toy();
+  for (OptionSpec& option : program.commands[0].spec.options)
+    if (option.name == "only") option = answered_by("toy-lab", option);
+  const Words words = {"validate", "a b", "--only=shape"};
+  EXPECT_EXIT(exec(program, words), testing::ExitedWithCode(7), "^lab: validate a b --only=shape\n$");
+  EXPECT_EQ(outcome(program, {"validate", "a"}).out, "table a\n");
+  EXPECT_EQ(outcome(program, {"validate", "a", "--only=colour"}).code, 2);
+  std::filesystem::remove(folder_ + "/toy-lab");
+  EXPECT_EXIT(exec(program, words), testing::ExitedWithCode(4), "^toy validate: error: --only: toy-lab is neither in");
+  program.name = "toy-lab";
+  EXPECT_EQ(outcome(program, words).out, "table a b\n");
+}
+
+TEST_F(ExternalDeathTest, ACommandOfTwoWordsMayBelongToAnotherProgram) {
+  install(folder_ + "/toy-lab", "lab", 7);
+  Program program = toy();
+  program.commands[0].spec.name = "validate deeply";
+  program.commands[0].spec.program = "toy-lab";
+  EXPECT_EXIT(exec(program, {"validate", "deeply", "a"}), testing::ExitedWithCode(7), "^lab: validate deeply a\n$");
+}
+
 TEST_F(ExternalDeathTest, PrefersTheFileBesideTheExecutable) {
   Program program = toy();
   program.name = "toy" + std::to_string(::getpid());

@@ -20,8 +20,8 @@ using plan::TransferClass;
 template <class Visit>
 void for_each_leg(const plan::Plan& plan, Visit visit) {
   std::map<std::pair<int32_t, TransferClass>, int64_t> element_bytes;  // by tensor set
-  for (const plan::Instance& instance : plan.instances) {
-    for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+  for (const plan::Instance& instance : plan.instances()) {
+    for (const Leg& leg : plan.patterns().legs(instance.pattern)) {
       const auto [size, fresh] = element_bytes.emplace(std::pair(instance.tensors, leg.transfer_class), 0);
       if (fresh) {
         for (const TensorId id : plan.tensors_of(instance))
@@ -60,7 +60,7 @@ struct Moves {
 Moves moves_of(const plan::Plan& plan) {
   using Key = std::tuple<TransferClass, Location, Location>;
   Moves moves;
-  std::vector<std::map<Key, int64_t>> bytes_of(static_cast<size_t>(plan.rounds));
+  std::vector<std::map<Key, int64_t>> bytes_of(static_cast<size_t>(plan.rounds()));
   for_each_leg(plan, [&](int32_t round, const Leg& leg, int64_t bytes) {
     const Location dst = Location::device(leg.dst);
     moves.all[dst] += bytes;
@@ -121,7 +121,7 @@ class Parts {
   Parts(const plan::Plan& plan, const collection::Collection& collection) {
     for (size_t i = 0; i < collection.tensors.size(); ++i)
       id_of_[collection.tensors[i].name] = TensorId(static_cast<int>(i));
-    for (const plan::Instance& instance : plan.instances) {
+    for (const plan::Instance& instance : plan.instances()) {
       const auto [known, fresh] = boxes_.try_emplace(instance.tensors);
       const auto found = id_of_.find(plan.tensor(plan.tensors_of(instance).front()).name);
       if (!fresh || found == id_of_.end()) continue;
@@ -184,18 +184,18 @@ int64_t most_received_bytes(const plan::Plan& plan) {
 
 StoreWork store_work(const Change& change) {
   const plan::Plan& plan = change.plan;
-  StoreWork work{.copies_s = std::vector<double>(static_cast<size_t>(plan.rounds), 0), .requests_s = {}};
+  StoreWork work{.copies_s = std::vector<double>(static_cast<size_t>(plan.rounds()), 0), .requests_s = {}};
   work.requests_s = work.copies_s;
   if (!change.upload || change.from == nullptr || change.to == nullptr) return work;
   const Parts from(plan, *change.from), to(plan, *change.to);
   std::map<std::tuple<int, HostId, bool>, double> copying_s;  // by round: a host's store, serving or taking in
   std::map<std::pair<int, HostId>, double> requests;          // by round and host
-  for (const plan::Instance& instance : plan.instances) {
+  for (const plan::Instance& instance : plan.instances()) {
     const auto box = static_cast<double>(instance.box.volume());
     const auto tensors = static_cast<double>(plan.tensors_of(instance).size());
     const double source = static_cast<double>(from.elements(instance)),
                  target = static_cast<double>(to.elements(instance));
-    for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+    for (const Leg& leg : plan.patterns().legs(instance.pattern)) {
       const HostId home = host_of(change.cluster, home_of(change, Location::device(leg.dst)));
       requests[{instance.round, home}] += tensors * std::min(1.0, box / target);
       if (leg.src.kind == Location::Kind::kStorage) continue;

@@ -192,7 +192,7 @@ std::vector<EventBody> Agenda::end_stage(int job) {
   }
   --execution.current;
   // A commit needs the word of every device of the new epoch: without one it waits until the loss is known.
-  if (any_dead(execution.command.plan->dst_devices)) return events;
+  if (any_dead(execution.command.plan->dst_devices())) return events;
   events.emplace_back(ExecutionDone{job, execution.phases});
   state.execution.reset();
   ++state.execution_generation;

@@ -35,7 +35,7 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
                                   "configs { layout: \"tp2,pp2,dp2\" step_time: \"600ms\" }") +
                 "events { at: \"10s\" resize { gpus: 8 } }\n");
   Execute execute = grow(driver);
-  ASSERT_NE(execute.plan, nullptr);
+  ASSERT_TRUE(execute.plan.has_value());
   execute.costs = {.plan_s = 2,
                    .restart_s = 3,
                    .allocate_bytes_per_s = 2e6,

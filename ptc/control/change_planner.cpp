@@ -83,8 +83,7 @@ std::vector<DeviceId> ChangePlanner::place_ranks(const Job& job, const Source& s
   return placed_s > priced_s * (1 + kEqual) ? in_order : placed;
 }
 
-absl::StatusOr<std::shared_ptr<const plan::Plan>> ChangePlanner::make_plan(const Source& source,
-                                                                           const collection::Collection& to) const {
+absl::StatusOr<plan::Plan> ChangePlanner::make_plan(const Source& source, const collection::Collection& to) const {
   plan::PlannerOptions options = strategy_.planner;
   options.round_bytes = scenario_.round_bytes;
   // A rollback finds devices with state that is of no use; what it brings comes beside that.
@@ -94,17 +93,16 @@ absl::StatusOr<std::shared_ptr<const plan::Plan>> ChangePlanner::make_plan(const
                                .cluster = scenario_.cluster,
                                .residency = source.residency,
                                .options = options});
-  if (!made.ok()) return made.status();
-  if (check_plans_) {
+  if (made.ok() && check_plans_) {
     const absl::Status verdict = plan::interpret(
         *made,
         {.from = *source.holding.collection, .to = to, .cluster = scenario_.cluster, .residency = source.residency});
     SCALAI_CHECK(verdict.ok(), message_of(verdict));
   }
-  return std::make_shared<const plan::Plan>(std::move(made).value());
+  return made;
 }
 
-Execute ChangePlanner::execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const {
+Execute ChangePlanner::execution(const Job& job, const Source& source, plan::Plan plan) const {
   const Underway& underway = *job.underway;
   Execute execute{.job = job.index,
                   .epoch = underway.collection->epoch,
@@ -174,9 +172,9 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
     to.device_of_rank = place_ranks(job, source, to, choice, to.device_of_rank);
     const auto made = make_plan(source, to);
     all_planned = all_planned && made.ok();
-    if (!made.ok() || !(*made)->feasible()) continue;
+    if (!made.ok() || !made->feasible()) continue;
     if (all_planned) whole = i;
-    const plan::Plan& plan = **made;
+    const plan::Plan& plan = *made;
     const HostId hub = change::target_hub(strategy_.planner.hub, to, scenario_.cluster);
     std::vector<BulkFlow> loading;
     if (strategy_.staged()) loading = load_flows(to, scenario_.cluster, hub);
@@ -193,8 +191,8 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
                                 .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
     return parallel::Change{.reconfiguration_s = change::estimate(change, job.spec->state_ratio).total() + rerun_s,
-                            .bytes_between_hosts = plan.bytes.cross_host,
-                            .bytes_moved = plan.bytes.moved() + plan.bytes.from_storage};
+                            .bytes_between_hosts = plan.bytes().cross_host,
+                            .bytes_moved = plan.bytes().moved() + plan.bytes().from_storage};
   }
   return std::nullopt;
 }

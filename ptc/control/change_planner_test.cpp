@@ -76,7 +76,7 @@ TEST_F(ChangePlannerTest, PlansAndRunsAChange) {
   job.underway->collection = std::make_shared<collection::Collection>(target(job, 1, {0, 1}));
   const auto plan = planner("reshard").make_plan(source, *job.underway->collection);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_TRUE((*plan)->feasible());
+  EXPECT_TRUE(plan->feasible());
   const Execute direct = planner("reshard").execution(job, source, *plan);
   EXPECT_EQ(direct.reconfiguration, 2);
   EXPECT_EQ(direct.step, 12);

@@ -100,7 +100,7 @@ std::vector<Command> Control::step(const Event& event) { return impl_->step(even
 RunReport Control::report(double at_s) const { return impl_->report(at_s); }
 std::vector<JobStatus> Control::status(double at_s) const { return impl_->records().status(at_s); }
 const std::vector<LossRecord>& Control::losses() const { return impl_->records().losses(); }
-const std::vector<std::shared_ptr<const plan::Plan>>& Control::plans() const { return impl_->records().plans(); }
+const std::vector<plan::Plan>& Control::plans() const { return impl_->records().plans(); }
 const absl::Status& Control::policy_status() const { return impl_->policy_status(); }
 
 Control::Impl::Impl(const scenario::Scenario& scenario, scenario::Strategy strategy,

@@ -72,7 +72,7 @@ class Control {
   // Losses of devices so far, in order of notice.
   const std::vector<LossRecord>& losses() const;
   // Plans made so far, in order.
-  const std::vector<std::shared_ptr<const plan::Plan>>& plans() const;
+  const std::vector<plan::Plan>& plans() const;
 
  private:
   class Impl;

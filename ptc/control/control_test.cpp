@@ -66,8 +66,8 @@ TEST(ControlResize, StopsAtTheNextStepBoundary) {
   driver.feed(11, StepReached{0, 11});
   const Execute execute = driver.only<Execute>();
   EXPECT_EQ(execute.reconfiguration, 1);
-  EXPECT_EQ(execute.plan->dst_devices, device_ids({0, 1}));
-  EXPECT_EQ(execute.plan->bytes.moved(), 0);
+  EXPECT_EQ(execute.plan->dst_devices(), device_ids({0, 1}));
+  EXPECT_EQ(execute.plan->bytes().moved(), 0);
   driver.done(20, 9);
   driver.only<Commit>();
   EXPECT_EQ(driver.only<Train>().from_step, 11);
@@ -94,7 +94,7 @@ TEST(ControlResize, ToANumberWithoutConfigurationTakesTheNextSmaller) {
   EXPECT_TRUE(driver.feed(3.5, UserResize{0, 7}).empty()) << driver.text();
   driver.feed(4.5, UserResize{0, 3});
   driver.feed(5, StepReached{0, 5});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices.size(), 2u);
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices().size(), 2u);
 }
 
 TEST(ControlResize, TakenBackBeforeTheBoundaryIsNothing) {
@@ -136,7 +136,7 @@ TEST(ControlRedeploy, OntoTheSameDevicesMovesNothing) {
   driver.feed(10, TimerFired{1});
   EXPECT_EQ(driver.only<Train>().until_step, 10);
   driver.feed(10, StepReached{0, 10});
-  const plan::ClassBytes bytes = driver.only<Execute>().plan->bytes;
+  const plan::ClassBytes bytes = driver.only<Execute>().plan->bytes();
   EXPECT_EQ(bytes.moved() + bytes.same_device + bytes.from_storage, 0);
   EXPECT_GT(bytes.kept, 0);
 }
@@ -148,7 +148,7 @@ TEST(ControlRedeploy, KeepsTheOrderOfItsDevicesUnlessTheStrategyPlacesRanks) {
     Driver driver(text, strategy);
     driver.feed(10, TimerFired{1});
     driver.feed(10, StepReached{0, 10});
-    EXPECT_EQ(driver.only<Execute>().plan->dst_devices, expected) << strategy;
+    EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), expected) << strategy;
   }
 }
 
@@ -245,7 +245,7 @@ TEST(ControlPreempt, LeavesBeforeTheDeadline) {
   EXPECT_EQ(driver.only<ArmTimer>().at_s, 70.5);
   EXPECT_EQ(driver.only<Train>().until_step, 11);
   driver.feed(11, StepReached{0, 11});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3, 4, 5}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({2, 3, 4, 5}));
   driver.done(15);
   driver.feed(70.5, TimerFired{2});
   EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({0, 1}));
@@ -278,7 +278,7 @@ TEST(ControlJobs, FinishingFreesDevicesForAWaitingJob) {
   EXPECT_EQ(driver.job(1).state, "waiting");
   driver.feed(9, StepReached{0, 9});
   EXPECT_EQ(driver.only<Execute>().job, 1);
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices.size(), 4u);
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices().size(), 4u);
 }
 
 TEST(ControlJobs, ShrinkingFreesDevicesForAWaitingJob) {
@@ -300,7 +300,7 @@ TEST(ControlJobs, AFailedJobFreesDevicesForAWaitingJob) {
   driver.lose(20, {0});
   EXPECT_EQ(driver.job(0).state, "failed");
   EXPECT_EQ(driver.only<Execute>().job, 1);
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({1, 2, 4, 5}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({1, 2, 4, 5}));
 }
 
 TEST(ControlJobs, AStrangersLossDoesNotEndCheckpoints) {

@@ -35,14 +35,14 @@ TEST(CutOff, AJobLeavesWhatItNoLongerReaches) {
   driver.feed(15.5, TimerFired{3});
   driver.only<Halt>();
   const Execute execute = driver.only<Execute>();
-  EXPECT_THAT(execute.plan->dst_devices, ElementsAre(DeviceId(0)));
-  EXPECT_EQ(execute.plan->bytes.moved(), 0);
+  EXPECT_THAT(execute.plan->dst_devices(), ElementsAre(DeviceId(0)));
+  EXPECT_EQ(execute.plan->bytes().moved(), 0);
   driver.done(17);
   EXPECT_EQ(driver.reconfiguration(0).cause, "cut off from g2");
   EXPECT_EQ(driver.job().lost_steps, 0);
   driver.feed(60, TimerFired{2});
   driver.feed(61, StepReached{0, 37});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 2})) << "it goes back";
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 2})) << "it goes back";
   EXPECT_EQ(driver.log(), driver.log_again());
 }
 
@@ -84,7 +84,7 @@ TEST(CutOff, ACheckpointIsACopy) {
   driver.feed(10.5, TimerFired{1});
   driver.feed(15.5, TimerFired{3});
   EXPECT_EQ(driver.only<Execute>().step, 8);
-  EXPECT_GT(driver.only<Execute>().plan->bytes.from_storage, 0);
+  EXPECT_GT(driver.only<Execute>().plan->bytes().from_storage, 0);
 }
 
 // The one switch of the star: storage is out of reach, too.
@@ -124,11 +124,11 @@ TEST(CutOff, AChangeUnderWayGoesElsewhere) {
                 "events { at: \"10.5s\" fail { links: \"h1.nic0.up\" leave: true } }");
   driver.feed(9.5, UserResize{0, 4});
   driver.feed(10, StepReached{0, 10});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 2, 3}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 2, 3}));
   driver.feed(10.5, TimerFired{1});
   driver.feed(15.5, TimerFired{2});
   driver.only<Abort>();
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 4, 5}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 4, 5}));
   driver.done(20);
   EXPECT_THAT(driver.reconfiguration(0).cause, HasSubstr("; links are down"));
 }

@@ -124,8 +124,8 @@ inline constexpr SnapshotId kLiveState = 0, kInitialState = -1;
 struct Execute {
   int job = 0;
   int64_t epoch = 0;
-  int reconfiguration = 0;  // the job's k-th, from 1
-  std::shared_ptr<const plan::Plan> plan;
+  int reconfiguration = 0;                                 // the job's k-th, from 1
+  std::optional<plan::Plan> plan;                          // always there in a command of the control loop
   std::shared_ptr<const collection::Collection> from, to;  // the plan's two sides
   std::set<DeviceId> gone;                                 // old devices that hold nothing any more
   std::vector<collection::ExtraHolder> extra;              // redundant copies that still live

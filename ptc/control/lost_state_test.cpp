@@ -49,8 +49,8 @@ TEST(LostState, ComesFromTheLastCompletedCheckpoint) {
   driver.lose(10.5 + 2 * stall_s, {2});
   const Execute execute = driver.only<Execute>();
   EXPECT_FALSE(execute.restore);
-  EXPECT_EQ(execute.plan->bytes.kept, 0);
-  EXPECT_GT(execute.plan->bytes.from_storage, 0);
+  EXPECT_EQ(execute.plan->bytes().kept, 0);
+  EXPECT_GT(execute.plan->bytes().from_storage, 0);
   driver.done(30);
   EXPECT_EQ(driver.reconfiguration(0).step, 4);
   EXPECT_EQ(driver.reconfiguration(0).rolled_back_steps, 6);
@@ -67,8 +67,8 @@ TEST(LostState, SurvivorsRollBackFromHostMemoryWhereThereIsACopy) {
   driver.lose(6.5, {2});
   const Execute execute = driver.only<Execute>();
   EXPECT_TRUE(execute.restore);
-  EXPECT_GT(execute.plan->bytes.kept + execute.plan->bytes.same_device, 0);
-  EXPECT_GT(execute.plan->bytes.from_storage, 0);
+  EXPECT_GT(execute.plan->bytes().kept + execute.plan->bytes().same_device, 0);
+  EXPECT_GT(execute.plan->bytes().from_storage, 0);
 }
 
 TEST(LostState, TheInitialStateIsACheckpoint) {
@@ -92,7 +92,7 @@ TEST(LostState, ARedundantCopyOnAnotherHostSavesAShardedOptimizer) {
       EXPECT_EQ(driver.job().state, "failed");
       continue;
     }
-    EXPECT_EQ(driver.only<Execute>().plan->bytes.from_storage, 0);
+    EXPECT_EQ(driver.only<Execute>().plan->bytes().from_storage, 0);
     EXPECT_TRUE(driver.only<Execute>().restore);
     driver.done(20);
     EXPECT_EQ(driver.reconfiguration(0).step, 3);
@@ -165,7 +165,7 @@ TEST(LostState, AHostThatDiesWhileItsMemoryIsReadEndsTheAttempt) {
     return std::any_of(operations.begin(), operations.end(), [&](const auto& one) { return one.src == place; });
   };
   ASSERT_TRUE(reads_from(plan::Location::host_memory(HostId(1))));
-  ASSERT_EQ(driver.only<Execute>().plan->dst_devices, (std::vector{DeviceId(4), DeviceId(5)}));
+  ASSERT_EQ(driver.only<Execute>().plan->dst_devices(), (std::vector{DeviceId(4), DeviceId(5)}));
   driver.lose(5.5, {2, 3}, 0.25);
   driver.only<Abort>();
   EXPECT_TRUE(reads_from(plan::Location::storage()));
@@ -323,8 +323,8 @@ TEST(Repair, BeforeTheFailureIsNoticedStillLosesTheContent) {
   driver.feed(5.5, TimerFired{1});
   driver.feed(6.5, TimerFired{2});
   driver.lose(5.5, {2});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 2})) << "the device itself is usable";
-  EXPECT_GT(driver.only<Execute>().plan->bytes.from_storage, 0);
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 2})) << "the device itself is usable";
+  EXPECT_GT(driver.only<Execute>().plan->bytes().from_storage, 0);
 }
 
 }  // namespace lost_state_test

@@ -117,11 +117,11 @@ TEST_F(Loop, GrowthWaitsUntilTheOtherHasLeft) {
   EXPECT_EQ(driver.only<Train>().until_step, 21) << "a stops at a step boundary";
   driver.feed(10.5, StepReached{0, 21});
   EXPECT_EQ(driver.only<Execute>().job, 0) << "b still waits";
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 2, 3}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 2, 3}));
   driver.done(14);
   driver.only<Commit>();
   EXPECT_EQ(driver.only<Execute>().job, 1) << "the devices that it needs are free with the commit";
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({4, 5, 6, 7}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({4, 5, 6, 7}));
   driver.done(18, 1, /*job=*/1);
   EXPECT_EQ(driver.only<Train>().devices, device_ids({4, 5, 6, 7}));
   EXPECT_EQ(driver.reconfiguration(0).cause, "fifo: 8 to 4 GPUs");
@@ -138,7 +138,7 @@ TEST_F(Loop, CompletionIsToldAndWhatIsFreeMayBeGiven) {
   EXPECT_EQ(told(), "finished 0");
   EXPECT_EQ(driver.only<Train>().until_step, 10);
   driver.feed(10, StepReached{1, 10});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices.size(), 8U);
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices().size(), 8U);
 }
 
 TEST_F(Loop, AJobMayBeLeftWithoutGpusAndGoesOnFromItsState) {
@@ -173,7 +173,7 @@ TEST_F(Loop, ALossIsToldBeforeTheJobMoves) {
   EXPECT_EQ(told(), "lost 0 capacity");
   driver.only<Halt>();
   const Execute execute = driver.only<Execute>();
-  EXPECT_EQ(execute.plan->dst_devices, device_ids({2, 3})) << "its own that live on one host";
+  EXPECT_EQ(execute.plan->dst_devices(), device_ids({2, 3})) << "its own that live on one host";
   EXPECT_DOUBLE_EQ(driver.reconfiguration(0).phases.detect, 5);
   EXPECT_EQ(driver.reconfiguration(0).cause, "lost g0");
 }
@@ -217,7 +217,7 @@ TEST_F(Loop, ANoticeIsALossAheadOfTime) {
   EXPECT_TRUE(driver.none<Halt>());
   EXPECT_EQ(driver.only<Train>().until_step, 11) << "it leaves at a step boundary, with its state";
   driver.feed(11, StepReached{0, 11});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3, 6, 7}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({2, 3, 6, 7}));
   EXPECT_EQ(driver.only<Execute>().step, 11);
   EXPECT_THAT(driver.reconfiguration(0).cause, HasSubstr("preemption of g0-g1; fifo: 4 GPUs"));
 }
@@ -306,7 +306,7 @@ TEST_F(Loop, AUserMayHoldAJobBelowItsGrant) {
   driver.feed(10, UserResize{0, 2});
   EXPECT_EQ(told(), "capacity");
   driver.feed(10, StepReached{0, 10});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices.size(), 2U);
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices().size(), 2U);
   EXPECT_EQ(driver.reconfiguration(0).cause, "resize to 2");
 }
 
@@ -340,7 +340,7 @@ TEST_F(Loop, AnAttemptThatIsCutShortAsksAgain) {
   driver.lose(11, {6, 7}, 1);
   EXPECT_EQ(told(), "lost 0 capacity");
   driver.only<Abort>();
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1}));
   driver.done(15);
   EXPECT_EQ(driver.only<Train>().devices, device_ids({0, 1}));
 }

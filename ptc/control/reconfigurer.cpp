@@ -32,7 +32,7 @@ std::string describe_missing(const plan::Plan& plan) {
 }
 
 bool reads_memory_of(const plan::Plan& plan, const std::set<HostId>& hosts) {
-  const std::span<const plan::Leg> legs = plan.patterns.legs();
+  const std::span<const plan::Leg> legs = plan.patterns().legs();
   return std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
     return leg.src.kind == plan::Location::Kind::kHostMemory && hosts.contains(HostId(leg.src.index));
   });
@@ -129,19 +129,20 @@ void Reconfigurer::attempt(Job& job) {
   }
   built.epoch = job.state.collection->epoch + 1;
   underway.collection = std::make_shared<collection::Collection>(std::move(built));
-  std::shared_ptr<const plan::Plan> first;
+  std::optional<plan::Plan> first;
   for (const Source& source : planner_.sources(job)) {
     const auto placed = std::make_shared<collection::Collection>(*underway.collection);
     placed->device_of_rank = planner_.place_ranks(job, source, *placed, *target->choice, targets_.usable_devices(job));
     const auto made = planner_.make_plan(source, *placed);
     if (!made.ok()) return lifecycle_.fail(job, message_of(made.status()));
-    const std::shared_ptr<const plan::Plan>& plan = *made;
-    if (first == nullptr) first = plan;
-    if (!plan->feasible()) continue;
+    const plan::Plan& plan = *made;
+    if (!first) first = plan;
+    if (!plan.feasible()) continue;
     underway.collection = placed;
     underway.target.devices = placed->device_of_rank;
     records_.add(plan);
     underway.record.plan = plan;
+    underway.record.plan_index = records_.plans().size() - 1;
     underway.source = source.holding.snapshot;
     underway.record.step = source.holding.step;
     underway.record.rolled_back_steps = job.state.step - source.holding.step;
@@ -153,8 +154,8 @@ void Reconfigurer::attempt(Job& job) {
     return;
   }
   if (condition_.any_cut_off()) return wait(job, "its state is cut off");
-  std::string why = first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
-                                     : describe_missing(*first);
+  std::string why =
+      !first ? "the strategy restarts from checkpoints, and none was ever completed" : describe_missing(*first);
   if (underway.record.aborted_attempts > 0) why += fmt::format(" ({})", underway.record.cause);
   lifecycle_.fail(job, std::move(why));
 }
@@ -182,7 +183,7 @@ bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
   // An attempt that a repair has set off began after it, at the same time.
   const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
   const plan::Plan& plan = *underway.record.plan;
-  if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices, job.state.made_s) &&
+  if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices(), job.state.made_s) &&
       !reads_memory_of(plan, snapshots_.without_memory(lost)))
     return false;
   abort(job, cause);
@@ -199,7 +200,7 @@ bool Reconfigurer::reads_out_of_reach(const Job& job) const {
     if (place.kind == plan::Location::Kind::kHostMemory) return !condition_.on(home, HostId(place.index));
     return !condition_.reaches_storage(home);
   };
-  const std::span<const plan::Leg> legs = job.underway->record.plan->patterns.legs();
+  const std::span<const plan::Leg> legs = job.underway->record.plan->patterns().legs();
   if (std::any_of(legs.begin(), legs.end(),
                   [&](const plan::Leg& leg) { return out(leg.src) || out(plan::Location::device(leg.dst)); }))
     return true;

@@ -31,9 +31,9 @@ TEST(Failure, CreditsWholeStepsAndGoesOnFromTheSurvivors) {
   driver.lose(10.75, {3});
   EXPECT_EQ(driver.only<Halt>().job, 0);
   const Execute execute = driver.only<Execute>();
-  EXPECT_EQ(execute.plan->dst_devices, device_ids({0, 1}));
-  EXPECT_EQ(execute.plan->bytes.moved(), 0);
-  EXPECT_EQ(execute.plan->bytes.from_storage, 0);
+  EXPECT_EQ(execute.plan->dst_devices(), device_ids({0, 1}));
+  EXPECT_EQ(execute.plan->bytes().moved(), 0);
+  EXPECT_EQ(execute.plan->bytes().from_storage, 0);
   driver.done(20);
   const ReconfigurationRecord record = driver.reconfiguration(0);
   EXPECT_EQ(record.at_s, 10.75);
@@ -49,7 +49,7 @@ TEST(Failure, CreditsWholeStepsAndGoesOnFromTheSurvivors) {
 TEST(Failure, TakesSpareDevices) {
   Driver driver(elastic());
   driver.lose(10.75, {3});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 2, 4}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 2, 4}));
   for (const plan::Operation& operation : driver.only<Execute>().plan->operations()) {
     EXPECT_NE(operation.src, plan::Location::device(DeviceId(3)));
   }
@@ -67,7 +67,7 @@ TEST(Failure, WhileStoppingReplacesThePlannedChange) {
   driver.feed(10.25, UserResize{0, 2});
   driver.lose(10.5, {0}, 0.25);
   driver.only<Halt>();
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3})) << "the replica that is whole";
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({2, 3})) << "the replica that is whole";
   EXPECT_TRUE(driver.feed(11, StepReached{0, 11}).empty()) << "its step never ended";
   driver.done(20);
   EXPECT_EQ(driver.job().reconfigurations.size(), 1u);
@@ -80,7 +80,7 @@ TEST(Failure, TwoInQuickSuccession) {
   driver.lose(11, {2});
   driver.only<Abort>();
   EXPECT_TRUE(driver.none<Halt>());
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 4, 5}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 4, 5}));
   driver.done(20);
   const ReconfigurationRecord record = driver.reconfiguration(0);
   EXPECT_EQ(driver.job().reconfigurations.size(), 1u);
@@ -113,8 +113,8 @@ TEST(Abort, TheNextAttemptStartsFromTheOldEpochsSurvivors) {
   driver.lose(11.5, {0}, 1.5);  // a target
   driver.only<Abort>();
   const Execute second = driver.only<Execute>();
-  EXPECT_EQ(second.plan->dst_devices, device_ids({2, 3})) << "the replica that is whole";
-  EXPECT_EQ(second.plan->src_devices, device_ids({0, 1, 2, 3}));
+  EXPECT_EQ(second.plan->dst_devices(), device_ids({2, 3})) << "the replica that is whole";
+  EXPECT_EQ(second.plan->src_devices(), device_ids({0, 1, 2, 3}));
   EXPECT_EQ(second.reconfiguration, 1);
   driver.done(20);
   EXPECT_EQ(driver.reconfiguration(0).aborted_attempts, 1);
@@ -128,7 +128,7 @@ TEST(Abort, ALostSourceCountsEvenIfItIsNoTarget) {
   driver.feed(10, StepReached{0, 10});
   driver.lose(11, {3}, 1);
   driver.only<Abort>();
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1}));
 }
 
 TEST(Abort, DevicesThatAreNotInvolvedAreIgnored) {
@@ -231,14 +231,14 @@ TEST(UserDrain, JobsLeaveTheHostAndDoNotComeBack) {
   Driver driver(elastic());
   driver.feed(3.5, UserDrain{device_ids({2, 3})});
   driver.feed(4, StepReached{0, 4});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 4, 5}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1, 4, 5}));
   driver.done(10);
   driver.feed(20.5, UserResize{0, 2});
   driver.feed(21, StepReached{0, 15});
   driver.done(25);
   driver.feed(30.5, UserResize{0, 4});
   driver.feed(33, StepReached{0, 19});
-  for (const DeviceId device : driver.only<Execute>().plan->dst_devices)
+  for (const DeviceId device : driver.only<Execute>().plan->dst_devices())
     EXPECT_TRUE(device != DeviceId(2) && device != DeviceId(3));
   const std::vector<JobStatus> status = driver.control().status(33);
   EXPECT_EQ(status[0].state, "reconfiguring");
@@ -253,14 +253,14 @@ TEST(Repair, GrowsBack) {
       elastic("events { at: \"5s\" fail { hosts: [1, 2, 3] } } events { at: \"50.5s\" repair { hosts: [1] } }"));
   driver.feed(5, TimerFired{1});
   driver.lose(5, {2, 3, 4, 5, 6, 7});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({0, 1}));
   driver.done(20);
   driver.feed(50.5, TimerFired{2});
   EXPECT_EQ(driver.only<Train>().until_step, 21);
   driver.feed(52, StepReached{0, 21});
   const Execute execute = driver.only<Execute>();
-  EXPECT_EQ(execute.plan->dst_devices, device_ids({0, 1, 2, 3}));
-  EXPECT_GT(execute.plan->bytes.cross_host, 0) << "what came back is empty";
+  EXPECT_EQ(execute.plan->dst_devices(), device_ids({0, 1, 2, 3}));
+  EXPECT_GT(execute.plan->bytes().cross_host, 0) << "what came back is empty";
 }
 
 TEST(Repair, WhatComesBackHasLostItsContent) {
@@ -280,7 +280,7 @@ TEST(Repair, OfTooFewDevicesToGrowMovesNothing) {
               "events { at: \"50.5s\" repair { devices: [0] } }"));
   driver.feed(5, TimerFired{1});
   driver.lose(5, {0, 1, 4, 5, 6, 7});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({2, 3}));
   driver.done(20);
   driver.feed(50.5, TimerFired{2});
   EXPECT_TRUE(driver.none<Train>()) << driver.text();
@@ -298,7 +298,7 @@ TEST(DpOnly, WaitsForAWholeReplicaAndResumes) {
   EXPECT_TRUE(driver.none<Execute>());
   driver.feed(100, UserResize{0, 4});
   const Execute execute = driver.only<Execute>();
-  EXPECT_EQ(execute.plan->to, "tp4");
+  EXPECT_EQ(execute.plan->to(), "tp4");
   EXPECT_FALSE(execute.stage.empty());
   driver.done(120);
   EXPECT_EQ(driver.only<Train>().from_step, 11);
@@ -308,7 +308,7 @@ TEST(DpOnly, WaitsForAWholeReplicaAndResumes) {
   Driver free(text, "tenplex");
   free.feed(10.5, UserResize{0, 2});
   free.feed(11, StepReached{0, 11});
-  EXPECT_EQ(free.only<Execute>().plan->to, "tp2");
+  EXPECT_EQ(free.only<Execute>().plan->to(), "tp2");
 }
 
 // ---- checkpoint-restart ---------------------------------------------------------------------------------------------
@@ -320,8 +320,8 @@ TEST(CheckpointRestart, EveryChangeGoesBackToTheLastCheckpoint) {
   driver.feed(6.5, UserResize{0, 2});
   driver.feed(7, StepReached{0, 7});
   const Execute execute = driver.only<Execute>();
-  EXPECT_EQ(execute.plan->bytes.kept + execute.plan->bytes.moved(), 0);
-  EXPECT_GT(execute.plan->bytes.from_storage, 0);
+  EXPECT_EQ(execute.plan->bytes().kept + execute.plan->bytes().moved(), 0);
+  EXPECT_GT(execute.plan->bytes().from_storage, 0);
   driver.done(100);
   EXPECT_EQ(driver.reconfiguration(0).rolled_back_steps, 3);
 }

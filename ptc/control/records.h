@@ -1,7 +1,6 @@
 #pragma once
 // The records of a run, one set for both runtimes: the control loop fills them, ptc/report writes them. Plain data.
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +21,8 @@ struct ReconfigurationRecord {
   int64_t rolled_back_steps = 0;  // steps done before that have to be run again
   bool completed = false;         // committed (a plan whose attempt was aborted is replaced by the next attempt's)
   int aborted_attempts = 0;
-  std::shared_ptr<const plan::Plan> plan;
+  std::optional<plan::Plan> plan;
+  size_t plan_index = 0;  // of `plan` in RunReport::plans
   PhaseSeconds phases;
 };
 
@@ -151,10 +151,10 @@ struct RunReport {
   double resolution_s = 0;  // of simulated flows: ends within so long of each other are one moment
   double end_s = 0;
   std::vector<JobRecord> jobs;
-  std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
-  std::vector<Event> events;                             // every event, in order: enough to replay the run
-  std::vector<LossRecord> losses;                        // in order of notice
-  std::vector<ScriptRecord> script;                      // in order of time
+  std::vector<plan::Plan> plans;       // in order of making: plans/001.binpb, …
+  std::vector<Event> events;           // every event, in order: enough to replay the run
+  std::vector<LossRecord> losses;      // in order of notice
+  std::vector<ScriptRecord> script;    // in order of time
   std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;

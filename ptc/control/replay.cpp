@@ -43,7 +43,7 @@ absl::StatusOr<std::string> digest_in(const std::string& path) {
   SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
   const absl::StatusOr<plan::Plan> plan = plan::parse_plan(bytes);
   if (!plan.ok()) return invalid(fmt::format("{}: {}", path, message_of(plan.status())));
-  return plan->digest;
+  return plan->digest();
 }
 
 // A log may have been edited: everything that the control loop counts on is checked here.
@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder, cons
     const bool recorded = std::filesystem::exists(path, ignored);
     if (!made && !recorded) return plans;
     ReplayedPlan plan{.number = number};
-    if (made) plan.replayed = control.plans()[static_cast<size_t>(number) - 1]->digest;
+    if (made) plan.replayed = control.plans()[static_cast<size_t>(number) - 1].digest();
     if (recorded) {
       SCALAI_ASSIGN_OR_RETURN(plan.recorded, digest_in(path));
     }

@@ -7,7 +7,7 @@
 namespace scalai::parallel {
 namespace calibration_test {
 
-// Which numbers they are is checked where the published tables are (apps/accuracy/model/validation_test.cpp).
+// Which numbers they are is checked where the published tables are (labs/validation/model/validation_test.cpp).
 TEST(StepAccuracy, IsByGenerationProductsAndExperts) {
   EXPECT_EQ(step_accuracy("a100-40g", Math::kBF16, false).group, "dense A100 16-bit");
   EXPECT_EQ(step_accuracy("h100-80g", Math::kBF16, false).group, "dense H100 16-bit");

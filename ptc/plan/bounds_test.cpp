@@ -17,7 +17,7 @@ TEST(LowerBounds, ABoxCrossesOnceAHost) {
   const Case job{.from = replicas({8}, devices({0})), .to = replicas({8}, devices({4, 5, 6, 8}))};
   const Bounds bounds = lower_bounds(job.input());
   EXPECT_EQ(bounds.given_placement, (ClassBytes{.same_host = 2 * 32, .cross_host = 2 * 32}));
-  EXPECT_EQ(job.plan().bytes, bounds.given_placement);
+  EXPECT_EQ(job.plan().bytes(), bounds.given_placement);
 }
 
 TEST(LowerBounds, WhatTheHostHoldsNeedNotCross) {

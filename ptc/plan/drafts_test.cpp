@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
@@ -16,7 +17,7 @@ Leg leg_to(int dst, TransferClass transfer_class = kCross) {
   return {.transfer_class = transfer_class, .src = Location::device(src), .dst = DeviceId(dst)};
 }
 
-std::vector<std::string> boxes_of(const Plan& plan) {
+std::vector<std::string> boxes_of(const PlanDraft& plan) {
   std::vector<std::string> boxes;
   for (const Instance& instance : plan.instances) boxes.push_back(instance.box.str());
   return boxes;

@@ -47,16 +47,7 @@ class Messages {
 }  // namespace
 
 std::vector<double> round_seconds(const Plan& plan, const cluster::Cluster& cluster) {
-  std::vector<std::vector<const Instance*>> rounds(static_cast<size_t>(plan.rounds));
-  for (const Instance& instance : plan.instances) rounds[static_cast<size_t>(instance.round)].push_back(&instance);
-  std::vector<double> seconds;
-  for (const std::vector<const Instance*>& instances : rounds) {
-    internal::RoundLoad load(cluster);
-    for (const Instance* instance : instances)
-      load.add(plan, plan.tensors_of(*instance), instance->box, plan.patterns.legs(instance->pattern));
-    seconds.push_back(load.seconds());
-  }
-  return seconds;
+  return internal::round_seconds(plan.draft(), cluster);
 }
 
 double estimate_seconds(const Plan& plan, const cluster::Cluster& cluster) {
@@ -65,17 +56,17 @@ double estimate_seconds(const Plan& plan, const cluster::Cluster& cluster) {
 }
 
 std::vector<double> message_seconds(const Plan& plan, const MessageCosts& costs) {
-  std::vector<double> seconds(static_cast<size_t>(plan.rounds), 0);
+  std::vector<double> seconds(static_cast<size_t>(plan.rounds()), 0);
   if (costs.box_s <= 0 && costs.peer_s <= 0) return seconds;
   std::vector<std::map<int32_t, int64_t>> boxes(seconds.size());  // by round and pattern
-  for (const Instance& instance : plan.instances) {
+  for (const Instance& instance : plan.instances()) {
     boxes[static_cast<size_t>(instance.round)][instance.pattern] +=
         static_cast<int64_t>(plan.tensors_of(instance).size());
   }
   for (size_t round = 0; round < boxes.size(); ++round) {
     Messages messages;
     for (const auto& [pattern, count] : boxes[round]) {
-      for (const Leg& leg : plan.patterns.legs(pattern)) messages.add(leg, count);
+      for (const Leg& leg : plan.patterns().legs(pattern)) messages.add(leg, count);
     }
     seconds[round] = messages.seconds(costs);
   }
@@ -84,7 +75,7 @@ std::vector<double> message_seconds(const Plan& plan, const MessageCosts& costs)
 
 int64_t most_allocated_bytes(const Plan& plan) {
   int64_t most = 0;
-  for (const DeviceMemory& memory : plan.memory)
+  for (const DeviceMemory& memory : plan.memory())
     most = std::max(most, std::max(memory.before, memory.after) + memory.peak_extra - memory.before);
   return most;
 }
@@ -94,8 +85,8 @@ double allocate_seconds(const Plan& plan, double bytes_per_s) {
 }
 
 bool frees_early(const Plan& plan) {
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    if (!plan.patterns.frees(pattern).empty()) return true;
+  for (int32_t pattern = 0; pattern < plan.patterns().size(); ++pattern) {
+    if (!plan.patterns().frees(pattern).empty()) return true;
   }
   return false;
 }

@@ -103,7 +103,7 @@ TEST(Estimate, RoundsAddUp) {
   job.from.tensors.push_back(tensor_of("v", {64, 1024}, {}));
   job.options.round_bytes = 4 * 64 * 1024;
   const Plan plan = job.plan();
-  EXPECT_EQ(plan.rounds, 2);
+  EXPECT_EQ(plan.rounds(), 2);
   EXPECT_NEAR(estimate_seconds(plan, job.cluster), 2 * once, 1e-12);
 }
 
@@ -150,7 +150,7 @@ TEST(Estimate, ACapOfOneTensorCostsAtMostATenth) {
     for (const auto& tensor : job.to.tensors) job.options.memory_cap = std::max(job.options.memory_cap, tensor.bytes());
     const auto capped = make_plan(job.input());
     ASSERT_EQ(message_of(capped.status()), "");
-    EXPECT_LE(estimate_seconds(*capped, job.cluster), 1.1 * free) << capped->rounds << " rounds";
+    EXPECT_LE(estimate_seconds(*capped, job.cluster), 1.1 * free) << capped->rounds() << " rounds";
   }
 }
 

@@ -42,11 +42,11 @@ class BoxInterpreter {
   absl::Status run(InterpreterReport& report) {
     if (!problems_.none()) return problems_.status();
     instances_ = internal::instances_by_tensor(plan_);
-    missing_of_ = internal::by_tensor(plan_.missing, plan_.tensors.size());
-    copies_of_ = internal::by_tensor(input_.residency.extra, plan_.tensors.size());
-    for (const Instance& instance : plan_.instances) {
+    missing_of_ = internal::by_tensor(plan_.missing(), plan_.tensors().size());
+    copies_of_ = internal::by_tensor(input_.residency.extra, plan_.tensors().size());
+    for (const Instance& instance : plan_.instances()) {
       report.operations +=
-          static_cast<int64_t>(plan_.tensors_of(instance).size() * plan_.patterns.legs(instance.pattern).size());
+          static_cast<int64_t>(plan_.tensors_of(instance).size() * plan_.patterns().legs(instance.pattern).size());
     }
     report.all = report.operations <= options_.most_operations;
     report.tensors = report.all ? check_each() : check_alike();
@@ -71,12 +71,12 @@ class BoxInterpreter {
   };
 
   int64_t check_each() {
-    for (size_t i = 0; i < plan_.tensors.size() && !problems_.full(); ++i) {
+    for (size_t i = 0; i < plan_.tensors().size() && !problems_.full(); ++i) {
       load(TensorId(static_cast<int64_t>(i)));
       check_missing();
       check_tensor(TensorId(static_cast<int64_t>(i)), 1);
     }
-    return static_cast<int64_t>(plan_.tensors.size());
+    return static_cast<int64_t>(plan_.tensors().size());
   }
 
   int64_t check_alike() {
@@ -103,7 +103,7 @@ class BoxInterpreter {
     copies_.clear();
     held_list_.clear();
     anywhere_.clear();
-    for (const size_t i : missing_of_[static_cast<size_t>(id.value)]) missing_.add(plan_.missing[i].box);
+    for (const size_t i : missing_of_[static_cast<size_t>(id.value)]) missing_.add(plan_.missing()[i].box);
     for (const Holders::Part& part : held_) {
       held_list_.add(part.box);
       anywhere_.add(part.box);
@@ -165,15 +165,15 @@ class BoxInterpreter {
     add_parts(held_, from_, Event::Kind::kHeld, facts_.old_bytes(tensor_), before_);
     add_parts(needed_, to_, Event::Kind::kNeeded, facts_.new_bytes(tensor_), after_);
     for (const int32_t i : instances_[static_cast<size_t>(tensor_.value)]) {
-      const int32_t pattern = plan_.instances[static_cast<size_t>(i)].pattern;
+      const int32_t pattern = plan_.instances()[static_cast<size_t>(i)].pattern;
       int32_t number = 0;
-      for (const Leg& leg : plan_.patterns.legs(pattern)) {
+      for (const Leg& leg : plan_.patterns().legs(pattern)) {
         events_.push_back({leg.dst.value, Event::Kind::kArrives, i, number});
         if (internal::is_read(leg)) events_.push_back({leg.src.index, Event::Kind::kLeaves, i, number});
         if (leg.src.kind != Location::Kind::kDevice) check_store(i, leg);
         ++number;
       }
-      for (const DeviceId device : plan_.patterns.frees(pattern))
+      for (const DeviceId device : plan_.patterns().frees(pattern))
         events_.push_back({device.value, Event::Kind::kFreed, i, 0});
     }
     std::sort(events_.begin(), events_.end());
@@ -181,7 +181,7 @@ class BoxInterpreter {
 
   // A source in host memory or storage.
   void check_store(int32_t instance, const Leg& leg) {
-    const Box& box = plan_.instances[static_cast<size_t>(instance)].box;
+    const Box& box = plan_.instances()[static_cast<size_t>(instance)].box;
     const bool holds =
         leg.src.kind == Location::Kind::kStorage ? input_.residency.storage : in_memory(HostId(leg.src.index), box);
     if (holds) return;
@@ -211,7 +211,7 @@ class BoxInterpreter {
     const TensorId master = plan_.tensor(tensor_).derived_from;
     for (const int32_t i : instances_[static_cast<size_t>(master.value)]) {
       int32_t number = 0;
-      for (const Leg& leg : plan_.patterns.legs(plan_.instances[static_cast<size_t>(i)].pattern))
+      for (const Leg& leg : plan_.patterns().legs(plan_.instances()[static_cast<size_t>(i)].pattern))
         master_events_.push_back({leg.dst.value, Event::Kind::kArrives, i, number++});
     }
     std::sort(master_events_.begin(), master_events_.end());
@@ -238,8 +238,8 @@ class BoxInterpreter {
   }
 
   internal::Use use_of(const Event& event) const {
-    const int32_t pattern = plan_.instances[static_cast<size_t>(event.at)].pattern;
-    return {event.at, &plan_.patterns.legs(pattern)[static_cast<size_t>(event.leg)]};
+    const int32_t pattern = plan_.instances()[static_cast<size_t>(event.at)].pattern;
+    return {event.at, &plan_.patterns().legs(pattern)[static_cast<size_t>(event.leg)]};
   }
 
   // All devices side by side through the rounds: what a round brings comes before what it frees.
@@ -248,16 +248,16 @@ class BoxInterpreter {
     std::vector<int64_t> most(held.size());
     for (size_t i = 0; i < held.size(); ++i) most[i] = std::max(before_[i], after_[i]);
     const std::vector<int64_t> larger = most;
-    std::vector<size_t> order(plan_.instances.size());
+    std::vector<size_t> order(plan_.instances().size());
     std::iota(order.begin(), order.end(), size_t{0});
-    const auto round_of = [&](size_t i) { return plan_.instances[i].round; };
+    const auto round_of = [&](size_t i) { return plan_.instances()[i].round; };
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return round_of(a) < round_of(b); });
     for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
       while (end < order.size() && round_of(order[end]) == round_of(order[begin])) ++end;
-      for (size_t i = begin; i < end; ++i) bring(plan_.instances[order[i]], held, most);
-      for (size_t i = begin; i < end; ++i) free(plan_.instances[order[i]], held);
+      for (size_t i = begin; i < end; ++i) bring(plan_.instances()[order[i]], held, most);
+      for (size_t i = begin; i < end; ++i) free(plan_.instances()[order[i]], held);
     }
-    for (const DeviceMemory& memory : plan_.memory) {
+    for (const DeviceMemory& memory : plan_.memory()) {
       const auto at = static_cast<size_t>(memory.device.value);
       facts_.check_memory(memory.device, before_[at], after_[at], most[at] - larger[at]);
     }
@@ -266,7 +266,7 @@ class BoxInterpreter {
   void bring(const Instance& instance, std::vector<int64_t>& held, std::vector<int64_t>& most) const {
     int64_t bytes = 0;
     for (const TensorId id : plan_.tensors_of(instance)) bytes += facts_.new_bytes(id) * elements_in(instance.box);
-    for (const Leg& leg : plan_.patterns.legs(instance.pattern)) {
+    for (const Leg& leg : plan_.patterns().legs(instance.pattern)) {
       if (leg.transfer_class == TransferClass::kKept) continue;
       const auto at = static_cast<size_t>(leg.dst.value);
       held[at] += bytes;
@@ -277,7 +277,7 @@ class BoxInterpreter {
   void free(const Instance& instance, std::vector<int64_t>& held) const {
     int64_t bytes = 0;
     for (const TensorId id : plan_.tensors_of(instance)) bytes += facts_.old_bytes(id) * elements_in(instance.box);
-    for (const DeviceId device : plan_.patterns.frees(instance.pattern))
+    for (const DeviceId device : plan_.patterns().frees(instance.pattern))
       held[static_cast<size_t>(device.value)] -= bytes;
   }
 

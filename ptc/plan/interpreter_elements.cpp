@@ -156,21 +156,21 @@ class ElementInterpreter {
 
   absl::Status run() {
     if (!problems_.none()) return problems_.status();
-    const size_t tensors = plan_.tensors.size();
+    const size_t tensors = plan_.tensors().size();
     const auto instances = internal::instances_by_tensor(plan_);
-    const auto missing = internal::by_tensor(plan_.missing, tensors);
+    const auto missing = internal::by_tensor(plan_.missing(), tensors);
     const auto extra = internal::by_tensor(input_.residency.extra, tensors);
     for (const TensorId id : masters_first()) {
       if (problems_.full()) break;
       const auto i = static_cast<size_t>(id.value);
       tensor_ = id;
-      shape_ = plan_.tensors[i].shape;
+      shape_ = plan_.tensors()[i].shape;
       load_tensor(missing[i], extra[i]);
       check_missing();
       for (const Step& step : steps_of(instances[i])) step.leg != nullptr ? move_elements(step) : free_elements(step);
       check_result();
     }
-    for (const DeviceMemory& memory : plan_.memory) {
+    for (const DeviceMemory& memory : plan_.memory()) {
       const auto at = static_cast<size_t>(memory.device.value);
       facts_.check_memory(memory.device, before_[at], after_[at], ledgers_[at].peak_extra(before_[at], after_[at]));
     }
@@ -187,11 +187,11 @@ class ElementInterpreter {
 
   std::vector<TensorId> masters_first() {
     std::vector<TensorId> order;
-    for (const TensorInfo& tensor : plan_.tensors) {
+    for (const TensorInfo& tensor : plan_.tensors()) {
       if (tensor.derived_from.valid()) masters_[tensor.derived_from];
     }
     for (const bool master : {true, false}) {
-      for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      for (size_t i = 0; i < plan_.tensors().size(); ++i) {
         const TensorId id(static_cast<int64_t>(i));
         if ((masters_.count(id) != 0) == master) order.push_back(id);
       }
@@ -204,20 +204,20 @@ class ElementInterpreter {
     std::vector<Step> steps;
     for (const int32_t instance : instances) {
       const auto at = static_cast<size_t>(instance);
-      const int32_t pattern = plan_.instances[at].pattern;
-      for (const Leg& leg : plan_.patterns.legs(pattern)) steps.push_back({at, &leg, DeviceId()});
-      for (const DeviceId device : plan_.patterns.frees(pattern)) steps.push_back({at, nullptr, device});
+      const int32_t pattern = plan_.instances()[at].pattern;
+      for (const Leg& leg : plan_.patterns().legs(pattern)) steps.push_back({at, &leg, DeviceId()});
+      for (const DeviceId device : plan_.patterns().frees(pattern)) steps.push_back({at, nullptr, device});
     }
     const auto key = [&](const Step& step) {
-      return std::tuple(plan_.instances[step.instance].round, step.leg == nullptr,
+      return std::tuple(plan_.instances()[step.instance].round, step.leg == nullptr,
                         step.leg == nullptr ? 0 : step.leg->hop);
     };
     std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) { return key(a) < key(b); });
     return steps;
   }
 
-  const Box& box_of(const Step& step) const { return plan_.instances[step.instance].box; }
-  Time time_of(const Step& step) const { return {plan_.instances[step.instance].round, step.leg->hop}; }
+  const Box& box_of(const Step& step) const { return plan_.instances()[step.instance].box; }
+  Time time_of(const Step& step) const { return {plan_.instances()[step.instance].round, step.leg->hop}; }
 
   Marks none() const { return Marks(static_cast<size_t>(shape_.elements()), false); }
 
@@ -253,7 +253,7 @@ class ElementInterpreter {
       after_[device] += std::count(needed_[device].begin(), needed_[device].end(), true) * facts_.new_bytes(tensor_);
     }
     missing_ = none();
-    for (const size_t i : missing) mark(missing_, plan_.missing[i].box);
+    for (const size_t i : missing) mark(missing_, plan_.missing()[i].box);
   }
 
   std::vector<Marks> marks_by_device(const Collection& collection) const {
@@ -318,7 +318,7 @@ class ElementInterpreter {
       held_[device][element] = false;
     }
     const int64_t bytes = static_cast<int64_t>(elements_of(box_of(step), shape_).size()) * facts_.old_bytes(tensor_);
-    ledgers_[device].frees(plan_.instances[step.instance].round, bytes);
+    ledgers_[device].frees(plan_.instances()[step.instance].round, bytes);
   }
 
   void wrong_element(size_t element, const std::string& why) {
@@ -346,7 +346,7 @@ class ElementInterpreter {
       for (size_t element = 0; element < missing_.size(); ++element) {
         if (needed_[device][element] && !missing_[element] && !written_.marks[device][element])
           wrong_element(element, fmt::format("not present on g{}", device));
-        if (plan_.memory_cap >= 0 && held_[device][element] && !kept_[device][element])
+        if (plan_.memory_cap() >= 0 && held_[device][element] && !kept_[device][element])
           wrong_element(element, fmt::format("never given back by g{}", device));
       }
     }

@@ -8,6 +8,7 @@
 
 #include "ptc/base/testing/share.h"
 #include "ptc/plan/interpreter.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan {
@@ -48,7 +49,7 @@ std::optional<Mutant> random_mutant(Flavour flavour, Random& random) {
   job.options.derive_params = flavour == Flavour::kDerived;
   auto plan = make_plan(job.input());
   if (!plan.ok()) return std::nullopt;
-  return Mutant{std::move(job), *std::move(plan), random};
+  return Mutant{std::move(job), plan->draft(), random};
 }
 
 bool holds(const collection::Collection& collection, TensorId tensor, const Box& box, DeviceId device) {
@@ -58,6 +59,10 @@ bool holds(const collection::Collection& collection, TensorId tensor, const Box&
     for (const auto& piece : collection.pieces(tensor, LogicalRank(rank)).pieces) boxes.push_back(piece.box);
   }
   return subtract(box, boxes).empty();
+}
+
+std::vector<size_t> freeing(const PlanDraft& plan) {
+  return instances_where(plan, [&](size_t i) { return !frees_of(plan, i).empty(); });
 }
 
 struct Mutation {
@@ -78,16 +83,16 @@ void expect_found(const std::vector<Mutation>& mutations) {
       std::optional<Mutant> mutant = random_mutant(mutation.flavour, random);
       if (!mutant) continue;
       const InterpreterInput oracle = mutant->job.oracle();
-      ASSERT_EQ(message_of(interpret(mutant->plan, oracle)), "");
+      ASSERT_EQ(message_of(interpret(seal(mutant->plan), oracle)), "");
       if (!mutation.apply(*mutant)) continue;
       ++applied;
       if (mutation.fills_memory) {
         fill_bytes(mutant->plan);
         fill_memory(mutant->plan, mutant->job);
       }
-      EXPECT_THAT(message_of(interpret(mutant->plan, oracle)), HasSubstr(mutation.says));
-      EXPECT_THAT(message_of(interpret(mutant->plan, oracle, kAlikeOnce)), HasSubstr(mutation.says));
-      EXPECT_FALSE(interpret_elements(mutant->plan, oracle).ok());
+      EXPECT_THAT(message_of(interpret(seal(mutant->plan), oracle)), HasSubstr(mutation.says));
+      EXPECT_THAT(message_of(interpret(seal(mutant->plan), oracle, kAlikeOnce)), HasSubstr(mutation.says));
+      EXPECT_FALSE(interpret_elements(seal(mutant->plan), oracle).ok());
     }
     EXPECT_GE(applied, 10) << mutation.name << " was hardly ever possible";
   }
@@ -112,10 +117,10 @@ TEST(InterpreterMutations, AcceptsCappedDerivedAndRetypedPlans) {
     EXPECT_EQ(message_of(interpret(*plan, job.oracle())), "");
     EXPECT_EQ(message_of(interpret(*plan, job.oracle(), kAlikeOnce)), "");
     EXPECT_EQ(message_of(interpret_elements(*plan, job.oracle())), "");
-    rounds += plan->rounds > 1 ? 1 : 0;
-    derived += plan->bytes.derived > 0 ? 1 : 0;
-    narrowed += plan->tensors[2].dtype != plan->tensors[2].from_dtype ? 1 : 0;
-    frees += instances_where(*plan, [&](size_t i) { return !frees_of(*plan, i).empty(); }).empty() ? 0 : 1;
+    rounds += plan->rounds() > 1 ? 1 : 0;
+    derived += plan->bytes().derived > 0 ? 1 : 0;
+    narrowed += plan->tensors()[2].dtype != plan->tensors()[2].from_dtype ? 1 : 0;
+    frees += freeing(plan->draft()).empty() ? 0 : 1;
   }
   EXPECT_GT(frees, seeds / 6);
   EXPECT_GT(rounds, seeds / 15);
@@ -124,10 +129,6 @@ TEST(InterpreterMutations, AcceptsCappedDerivedAndRetypedPlans) {
 }
 
 // --- Frees -----------------------------------------------------------------------------------------------------------
-
-std::vector<size_t> freeing(const Plan& plan) {
-  return instances_where(plan, [&](size_t i) { return !frees_of(plan, i).empty(); });
-}
 
 // One more instance like that at `index`, which only frees.
 void add_free(PlanDraft& plan, size_t index, std::vector<DeviceId> frees) {
@@ -282,7 +283,7 @@ TEST(InterpreterMutations, Memory) {
 
 // --- Derived parameters and types ------------------------------------------------------------------------------------
 
-std::vector<size_t> deriving(const Plan& plan) {
+std::vector<size_t> deriving(const PlanDraft& plan) {
   return instances_where(plan, [&](size_t i) { return has_class(plan, i, TransferClass::kDerived); });
 }
 
@@ -450,20 +451,21 @@ TEST(InterpreterMutations, WhatInstancesReferTo) {
 TEST(InterpreterMutations, SetsHaveOneShape) {
   Case job{.from = collection_of({{"x", 1}}, devices({0}), {tensor_of("a", {4}, {}), tensor_of("b", {2, 2}, {})}),
            .to = collection_of({{"x", 1}}, devices({0}), {tensor_of("a", {4}, {}), tensor_of("b", {2, 2}, {})})};
-  PlanDraft plan = job.plan();
+  PlanDraft plan = job.plan().draft();
   plan.tensor_sets[0] = {TensorId(0), TensorId(1)};
-  EXPECT_THAT(message_of(interpret(plan, job.oracle())), HasSubstr("tensor set 0: its tensors differ in shape"));
+  EXPECT_THAT(message_of(interpret(seal(plan), job.oracle())), HasSubstr("tensor set 0: its tensors differ in shape"));
 }
 
 TEST(InterpreterMutations, OnlyFloatingTypesChange) {
   Case job{.from = replicas({4}, devices({0})), .to = replicas({4}, devices({1}))};
   job.from.tensors[0].dtype = tensor::DType::kF64;
-  PlanDraft plan = job.plan();
+  PlanDraft plan = job.plan().draft();
   job.from.tensors[0].dtype = tensor::DType::kI32;
   plan.tensors[0].from_dtype = tensor::DType::kI32;
   fill_bytes(plan);
   fill_memory(plan, job);
-  EXPECT_THAT(message_of(interpret(plan, job.oracle())), HasSubstr("its type changes, but not between floating types"));
+  EXPECT_THAT(message_of(interpret(seal(plan), job.oracle())),
+              HasSubstr("its type changes, but not between floating types"));
 }
 
 }  // namespace interpreter_mutations_test

@@ -10,6 +10,7 @@
 #include "ptc/base/testing/share.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan {
@@ -48,7 +49,7 @@ std::string alone(const Plan& plan, const Case& job, const std::vector<DeviceId>
 }
 
 std::vector<DeviceId> all_devices(const Plan& plan) {
-  return internal::draw_devices(plan, static_cast<int>(plan.memory.size()), 1);
+  return internal::draw_devices(plan, static_cast<int>(plan.memory().size()), 1);
 }
 
 TEST(InterpreterSample, SaysWhatItLookedAt) {
@@ -59,12 +60,12 @@ TEST(InterpreterSample, SaysWhatItLookedAt) {
   EXPECT_EQ(message_of(interpret(plan, big_job().oracle(), {.most_operations = operations}, &report)), "");
   EXPECT_TRUE(report.all);
   EXPECT_EQ(report.operations, operations);
-  EXPECT_EQ(report.tensors, static_cast<int64_t>(plan.tensors.size()));
+  EXPECT_EQ(report.tensors, static_cast<int64_t>(plan.tensors().size()));
   EXPECT_EQ(report.devices, 0);
   EXPECT_EQ(message_of(interpret(plan, big_job().oracle(), {.most_operations = operations - 1}, &report)), "");
   EXPECT_FALSE(report.all);
   EXPECT_EQ(report.operations, operations);
-  EXPECT_LT(report.tensors, static_cast<int64_t>(plan.tensors.size() * 2 / 3));
+  EXPECT_LT(report.tensors, static_cast<int64_t>(plan.tensors().size() * 2 / 3));
   EXPECT_EQ(report.devices, 64);
 }
 
@@ -84,7 +85,7 @@ struct Spoilt {
   PlanDraft plan;
   DeviceId device;  // where it goes wrong
 };
-std::optional<Spoilt> spoil(const Plan& plan, Random& random) {
+std::optional<Spoilt> spoil(const PlanDraft& plan, Random& random) {
   Spoilt spoilt{plan, {}};
   const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(plan.instances.size())));
   std::vector<Leg> legs = legs_of(plan, at);
@@ -120,13 +121,13 @@ TEST(InterpreterSample, FindsOneSpoiltOperationOfABigPlan) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const std::optional<Spoilt> spoilt = spoil(big_plan(), random);
+    const std::optional<Spoilt> spoilt = spoil(big_plan().draft(), random);
     if (!spoilt) continue;
     ++found;
     const std::string text =
-        message_of(interpret(spoilt->plan, big_job().oracle(), {.most_operations = 0, .devices = 0}));
+        message_of(interpret(seal(spoilt->plan), big_job().oracle(), {.most_operations = 0, .devices = 0}));
     EXPECT_THAT(text, AnyOf(HasSubstr("is not complete on"), HasSubstr("does not hold it")));
-    EXPECT_NE(alone(spoilt->plan, big_job(), {spoilt->device}), "");
+    EXPECT_NE(alone(seal(spoilt->plan), big_job(), {spoilt->device}), "");
   }
   EXPECT_GT(found, 15);
 }
@@ -154,29 +155,29 @@ TEST(InterpreterSample, DevicesAloneAgreeWithTheOthers) {
     ++plans;
     EXPECT_EQ(message_of(interpret(*plan, job.oracle())), "");
     EXPECT_EQ(alone(*plan, job, all_devices(*plan)), "");
-    if (plan->instances.empty()) continue;
-    PlanDraft spoilt = *plan;
-    const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(plan->instances.size())));
-    std::vector<Leg> legs = legs_of(*plan, at);
+    if (plan->instances().empty()) continue;
+    PlanDraft spoilt = plan->draft();
+    const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(plan->instances().size())));
+    std::vector<Leg> legs = legs_of(spoilt, at);
     if (legs.empty()) continue;
     ++dropped;
     const DeviceId device = legs.back().dst;
     legs.pop_back();
-    set_pattern(spoilt, at, legs, frees_of(*plan, at));
+    set_pattern(spoilt, at, legs, frees_of(spoilt, at));
     fill_bytes(spoilt);
     fill_memory(spoilt, job);
-    EXPECT_THAT(alone(spoilt, job, {device}), HasSubstr("is not complete on"));
+    EXPECT_THAT(alone(seal(spoilt), job, {device}), HasSubstr("is not complete on"));
   }
   EXPECT_GT(plans, seeds / 2);
   EXPECT_GT(dropped, seeds / 3);
 }
 
 TEST(InterpreterSample, MemoryOfADeviceAlone) {
-  PlanDraft plan = big_plan();
-  EXPECT_EQ(alone(plan, big_job(), {DeviceId(7), DeviceId(400)}), "");
+  PlanDraft plan = big_plan().draft();
+  EXPECT_EQ(alone(seal(plan), big_job(), {DeviceId(7), DeviceId(400)}), "");
   ++plan.memory[7].peak_extra;
-  EXPECT_THAT(alone(plan, big_job(), {DeviceId(7)}), HasSubstr("the memory of g7"));
-  EXPECT_EQ(alone(plan, big_job(), {DeviceId(8)}), "");
+  EXPECT_THAT(alone(seal(plan), big_job(), {DeviceId(7)}), HasSubstr("the memory of g7"));
+  EXPECT_EQ(alone(seal(plan), big_job(), {DeviceId(8)}), "");
 }
 
 }  // namespace

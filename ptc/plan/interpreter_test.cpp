@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "ptc/base/testing/share.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/interpreter.h"
 #include "ptc/plan/testing/set_operations.h"
 
@@ -51,7 +52,7 @@ struct HandMade : Case {
       plan.tensors.push_back({.name = tensor.name, .shape = tensor.shape, .derived_from = {}});
     set_operations(plan, list);
     fill_memory(plan, *this);
-    return plan;
+    return seal(std::move(plan));
   }
   // What the interpreters say; they agree on right and wrong, also when tensors alike are looked at once.
   std::string verdict(const Plan& plan) const {
@@ -109,9 +110,9 @@ TEST(Interpreter, HostMemoryHoldsCopiesAndStagedDevices) {
   job.residency.extra = {{TensorId(0), Box({3, 0}, {5, 2}), HostId(1)}, {TensorId(0), Box({4, 0}, {7, 2}), HostId(1)}};
   EXPECT_EQ(job.verdict(operations), "") << "two overlapping copies hold it together";
   job.residency.extra.clear();
-  PlanDraft plan = job.plan_of(operations);
+  PlanDraft plan = job.plan_of(operations).draft();
   plan.planner = "central";
-  EXPECT_EQ(job.verdict(plan), "") << "a central plan stages all devices in one host";
+  EXPECT_EQ(job.verdict(seal(plan)), "") << "a central plan stages all devices in one host";
 }
 
 TEST(Interpreter, MissingIsExactlyWhatNobodyHolds) {
@@ -123,29 +124,29 @@ TEST(Interpreter, MissingIsExactlyWhatNobodyHolds) {
   operations[5] = operation(TransferClass::kSameHost, 1, Box::whole({}), g(0), 2);
   operations[7].src = g(0);
   operations.erase(operations.begin() + 2, operations.begin() + 4);
-  PlanDraft plan = job.plan_of(operations);
-  EXPECT_THAT(job.verdict(plan),
+  PlanDraft plan = job.plan_of(operations).draft();
+  EXPECT_THAT(job.verdict(seal(plan)),
               HasSubstr("\"w\" [4:6, 0:2]: what no survivor holds of it is not what is named as missing"));
   plan.missing = {{TensorId(0), Box({4, 0}, {6, 2})}, {TensorId(0), Box({6, 0}, {8, 2})}};
-  EXPECT_EQ(job.verdict(plan), "");
+  EXPECT_EQ(job.verdict(seal(plan)), "");
   plan.missing.push_back({TensorId(0), Box({3, 0}, {4, 2})});
-  EXPECT_THAT(job.verdict(plan), HasSubstr("[3:4, 0:2]: named as missing, but a survivor holds a part"));
+  EXPECT_THAT(job.verdict(seal(plan)), HasSubstr("[3:4, 0:2]: named as missing, but a survivor holds a part"));
   plan.missing.back().box = Box({7, 0}, {9, 2});
-  EXPECT_THAT(job.verdict(plan), HasSubstr("missing tensor \"w\" [7:9, 0:2]: the box is empty or not inside"));
+  EXPECT_THAT(job.verdict(seal(plan)), HasSubstr("missing tensor \"w\" [7:9, 0:2]: the box is empty or not inside"));
   plan.missing.resize(2);
   job.residency.storage = true;
-  EXPECT_THAT(job.verdict(plan), HasSubstr("storage has it"));
+  EXPECT_THAT(job.verdict(seal(plan)), HasSubstr("storage has it"));
 }
 
 TEST(Interpreter, PlanOfOtherCollections) {
   HandMade job;
   const Plan correct = job.plan_of(job.operations);
-  PlanDraft plan = correct;
+  PlanDraft plan = correct.draft();
   plan.dst_devices.pop_back();
-  EXPECT_THAT(job.verdict(plan), HasSubstr("new devices"));
-  plan = correct;
+  EXPECT_THAT(job.verdict(seal(plan)), HasSubstr("new devices"));
+  plan = correct.draft();
   plan.tensors[0].shape = {8, 3};
-  EXPECT_THAT(job.verdict(plan), HasSubstr("the plan's tensors"));
+  EXPECT_THAT(job.verdict(seal(plan)), HasSubstr("the plan's tensors"));
   job.from.tensors[0].shape = {8, 3};
   EXPECT_THAT(job.verdict(correct), HasSubstr("do not hold the same tensors"));
 }
@@ -371,10 +372,10 @@ Mutant random_mutant(Random& random) {
   Case job{.from = grid_collection(from, random_devices(random, from.world(), 12)),
            .to = grid_collection(to, random_devices(random, to.world(), 16))};
   job.cluster = cluster_of(5, 4);  // the last host has neither old nor new devices
-  PlanDraft plan = make_plan(job.input()).value();
+  const Plan plan = make_plan(job.input()).value();
   std::vector<Operation> operations = plan.operations();
   const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(operations.size())));
-  return {std::move(job), std::move(plan), std::move(operations), at, random};
+  return {std::move(job), plan.draft(), std::move(operations), at, random};
 }
 
 TEST(Interpreter, RejectsEveryMutationOfCorrectPlans) {
@@ -385,16 +386,16 @@ TEST(Interpreter, RejectsEveryMutationOfCorrectPlans) {
       SCOPED_TRACE(testing::Message() << mutation.name << ", seed " << seed);
       Random random(seed);
       Mutant mutant = random_mutant(random);
-      ASSERT_EQ(message_of(interpret(mutant.plan, mutant.job.oracle())), "");
+      ASSERT_EQ(message_of(interpret(seal(mutant.plan), mutant.job.oracle())), "");
       if (!mutation.apply(mutant)) continue;
       ++applied;
       if (mutation.rebuilds) set_operations(mutant.plan, mutant.operations);
       fill_memory(mutant.plan, mutant.job);
-      const std::string text = message_of(interpret(mutant.plan, mutant.job.oracle()));
+      const std::string text = message_of(interpret(seal(mutant.plan), mutant.job.oracle()));
       EXPECT_NE(text, "");
       EXPECT_THAT(text, Not(HasSubstr("the memory of"))) << "nothing else is wrong";
-      EXPECT_FALSE(interpret(mutant.plan, mutant.job.oracle(), {.most_operations = 0, .devices = 0}).ok());
-      EXPECT_EQ(interpret_elements(mutant.plan, mutant.job.oracle()).ok(), !mutation.by_elements);
+      EXPECT_FALSE(interpret(seal(mutant.plan), mutant.job.oracle(), {.most_operations = 0, .devices = 0}).ok());
+      EXPECT_EQ(interpret_elements(seal(mutant.plan), mutant.job.oracle()).ok(), !mutation.by_elements);
     }
     EXPECT_GE(applied, 15) << mutation.name << " was hardly ever possible";
   }

@@ -230,7 +230,7 @@ bool crosses(const HottestLink& link) { return link.name.find(".nic.") != std::s
 double check(const Case& job, const Plan& plan) {
   const auto link = hottest_link(plan, job.input());
   if (!link) {
-    EXPECT_EQ(plan.bytes.moved(), 0);
+    EXPECT_EQ(plan.bytes().moved(), 0);
     return 0;
   }
   const bool hosts = crosses(*link);
@@ -240,7 +240,7 @@ double check(const Case& job, const Plan& plan) {
   const double reachable = hosts ? least_hottest(within_racks(trades, job.cluster), /*read_once=*/true) : least;
   EXPECT_LE(static_cast<double>(link->bytes), allowed(reachable, job.to))
       << link->name << ", at best " << fmt::format("{:.0f}", reachable);
-  EXPECT_EQ(plan.bytes.cross_host, plan.lower_bound.cross_host);
+  EXPECT_EQ(plan.bytes().cross_host, plan.lower_bound().cross_host);
   return static_cast<double>(link->bytes) / reachable;
 }
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 namespace scalai::plan {
 namespace {
@@ -25,13 +26,13 @@ std::string_view name_of(StepKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-Lowering::Lowering(const Plan& plan) : plan_(plan), instances_(static_cast<size_t>(plan.patterns.size())) {
+Lowering::Lowering(Plan plan) : plan_(std::move(plan)), instances_(static_cast<size_t>(plan_.patterns().size())) {
   const auto parts_of = [&](int32_t device) -> std::vector<Part>& {
     if (static_cast<size_t>(device) >= parts_.size()) parts_.resize(static_cast<size_t>(device) + 1);
     return parts_[static_cast<size_t>(device)];
   };
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    for (const Leg& leg : plan.patterns.legs(pattern)) {
+  for (int32_t pattern = 0; pattern < plan_.patterns().size(); ++pattern) {
+    for (const Leg& leg : plan_.patterns().legs(pattern)) {
       parts_of(leg.dst.value)
           .push_back({pattern, receiving_kind(leg.transfer_class), leg.hop, leg.src, leg.transfer_class});
       const bool sends = leg.src.kind == Location::Kind::kDevice && leg.src.index != leg.dst.value;
@@ -39,16 +40,16 @@ Lowering::Lowering(const Plan& plan) : plan_(plan), instances_(static_cast<size_
         parts_of(leg.src.index)
             .push_back({pattern, StepKind::kSend, leg.hop, Location::device(leg.dst), leg.transfer_class});
     }
-    for (const DeviceId device : plan.patterns.frees(pattern))
+    for (const DeviceId device : plan_.patterns().frees(pattern))
       parts_of(device.value).push_back({pattern, StepKind::kFree, 0, Location::device(device), TransferClass::kKept});
   }
-  for (size_t i = 0; i < plan.instances.size(); ++i)
-    instances_[static_cast<size_t>(plan.instances[i].pattern)].push_back(static_cast<int32_t>(i));
-  for (const std::vector<TensorId>& set : plan.tensor_sets) {
+  for (size_t i = 0; i < plan_.instances().size(); ++i)
+    instances_[static_cast<size_t>(plan_.instances()[i].pattern)].push_back(static_cast<int32_t>(i));
+  for (const std::vector<TensorId>& set : plan_.tensor_sets()) {
     std::vector<int64_t>& bytes = element_bytes_.emplace_back(static_cast<size_t>(kTransferClasses), 0);
     for (const TensorId id : set) {
       for (size_t c = 0; c < bytes.size(); ++c)
-        bytes[c] += plan.tensor(id).element_bytes(static_cast<TransferClass>(c));
+        bytes[c] += plan_.tensor(id).element_bytes(static_cast<TransferClass>(c));
     }
   }
 }
@@ -63,7 +64,7 @@ std::vector<ProgramStep> Lowering::program(DeviceId device) const {
   std::vector<Item> items;
   for (const Part& part : parts_[static_cast<size_t>(device.value)]) {
     for (const int32_t i : instances_[static_cast<size_t>(part.pattern)])
-      items.push_back({&part, plan_.instances[static_cast<size_t>(i)].round, i});
+      items.push_back({&part, plan_.instances()[static_cast<size_t>(i)].round, i});
   }
   const auto step_key = [](const Item& item) {
     return std::tuple(item.round, item.part->kind == StepKind::kFree, item.part->hop, item.part->kind, item.part->peer);
@@ -81,7 +82,7 @@ std::vector<ProgramStep> Lowering::program(DeviceId device) const {
                          .instances = {},
                          .bytes = 0});
     }
-    const Instance& instance = plan_.instances[static_cast<size_t>(item.instance)];
+    const Instance& instance = plan_.instances()[static_cast<size_t>(item.instance)];
     const std::vector<int64_t>& bytes = element_bytes_[static_cast<size_t>(instance.tensors)];
     program.back().instances.push_back(item.instance);
     program.back().bytes += bytes[static_cast<size_t>(item.part->transfer_class)] * instance.box.volume();
@@ -91,9 +92,9 @@ std::vector<ProgramStep> Lowering::program(DeviceId device) const {
 
 int32_t last_hop(const Plan& plan, int32_t round) {
   int32_t last = -1;
-  for (const Instance& instance : plan.instances) {
+  for (const Instance& instance : plan.instances()) {
     if (instance.round != round) continue;
-    for (const Leg& leg : plan.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
+    for (const Leg& leg : plan.patterns().legs(instance.pattern)) last = std::max(last, leg.hop);
   }
   return last;
 }

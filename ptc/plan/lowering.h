@@ -29,11 +29,11 @@ struct ProgramStep {
   int64_t bytes = 0;
 };
 
-// The programs of all devices of a plan. Keeps a reference to the plan, which outlives it unchanged. Construction is
-// one pass over the plan; program() then takes time n log n in the boxes of its own device.
+// The programs of all devices of a plan. Keeps a copy of the plan, which shares its data. Construction is one pass over
+// the plan; program() then takes time n log n in the boxes of its own device.
 class Lowering {
  public:
-  explicit Lowering(const Plan& plan);
+  explicit Lowering(Plan plan);
   // Sorted by (round, frees last, hop, kind, peer). Sends and receives of two devices match one to one. Empty for a
   // device outside the plan. The result is independent of this object.
   std::vector<ProgramStep> program(DeviceId device) const;
@@ -46,7 +46,7 @@ class Lowering {
     Location peer;
     TransferClass transfer_class = TransferClass::kKept;
   };
-  const Plan& plan_;
+  Plan plan_;
   std::vector<std::vector<Part>> parts_;             // by device: its part in each pattern that names it
   std::vector<std::vector<int32_t>> instances_;      // by pattern
   std::vector<std::vector<int64_t>> element_bytes_;  // by tensor set and class: sum over the set's tensors

@@ -46,8 +46,8 @@ TEST(Lowering, OneMessageAPeerAndRound) {
   const Plan plan = job.plan();
   const std::vector<ProgramStep> program = lower(plan, DeviceId(4));
   ASSERT_EQ(program.size(), 1u);
-  EXPECT_EQ(program[0].instances.size(), plan.instances.size());
-  EXPECT_EQ(program[0].bytes, plan.bytes.cross_host);
+  EXPECT_EQ(program[0].instances.size(), plan.instances().size());
+  EXPECT_EQ(program[0].bytes, plan.bytes().cross_host);
   EXPECT_TRUE(std::is_sorted(program[0].instances.begin(), program[0].instances.end()));
 }
 
@@ -83,7 +83,7 @@ TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
     std::map<Message, std::vector<int32_t>> sent, received;
     std::set<std::pair<int32_t, int>> done;  // instance, device
     size_t legs = 0;
-    for (const Instance& instance : plan.instances) legs += plan.patterns.legs(instance.pattern).size();
+    for (const Instance& instance : plan.instances()) legs += plan.patterns().legs(instance.pattern).size();
     const Lowering lowering(plan);
     for (int device = 0; device < job.cluster.device_count(); ++device) {
       const std::vector<ProgramStep> program = lowering.program(DeviceId(device));
@@ -93,7 +93,7 @@ TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
       for (const ProgramStep& step : program) {
         int64_t bytes = 0;
         for (const int32_t i : step.instances) {
-          const Instance& instance = plan.instances[static_cast<size_t>(i)];
+          const Instance& instance = plan.instances()[static_cast<size_t>(i)];
           bytes += instance.box.volume() * 4 * static_cast<int64_t>(plan.tensors_of(instance).size());
           EXPECT_EQ(instance.round, step.round);
           if (step.kind == StepKind::kSend) continue;

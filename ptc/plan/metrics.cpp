@@ -22,10 +22,10 @@ using internal::Overlap;
 // Calls visit(leg, bytes) for every leg of every instance; bytes of all its tensors.
 template <class Visit>
 void for_each_leg(const Plan& plan, Visit visit) {
-  for (const Instance& instance : plan.instances) {
+  for (const Instance& instance : plan.instances()) {
     std::array<int64_t, kTransferClasses> bytes;
     bytes.fill(-1);
-    for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+    for (const Leg& leg : plan.patterns().legs(instance.pattern)) {
       int64_t& sum = bytes[static_cast<size_t>(leg.transfer_class)];
       if (sum < 0) {
         sum = 0;
@@ -199,7 +199,7 @@ std::optional<HottestLink> hottest_at(const Plan& plan, const PlannerInput& inpu
   if (!load) return std::nullopt;
   // A plan that could not derive moves everything.
   PlannerInput as_planned = input;
-  as_planned.options.derive_params = std::any_of(plan.tensors.begin(), plan.tensors.end(),
+  as_planned.options.derive_params = std::any_of(plan.tensors().begin(), plan.tensors().end(),
                                                  [](const TensorInfo& one) { return one.derived_from.valid(); });
   return HottestLink{.name = places.name_of(load->place) + (load->up ? ".up" : ".down"),
                      .bytes = load->bytes,
@@ -210,7 +210,7 @@ std::optional<HottestLink> hottest_at(const Plan& plan, const PlannerInput& inpu
 
 std::vector<DeviceTraffic> device_traffic(const Plan& plan) {
   std::map<DeviceId, DeviceTraffic> traffic;
-  for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
+  for (const std::vector<DeviceId>* side : {&plan.src_devices(), &plan.dst_devices()}) {
     for (const DeviceId device : *side) traffic[device].device = device;
   }
   for_each_leg(plan, [&](const Leg& leg, int64_t bytes) {
@@ -218,7 +218,7 @@ std::vector<DeviceTraffic> device_traffic(const Plan& plan) {
     traffic[leg.dst].received += bytes;
     if (leg.src.kind == Location::Kind::kDevice) traffic[DeviceId(leg.src.index)].sent += bytes;
   });
-  for (const DeviceMemory& memory : plan.memory) traffic[memory.device].peak_extra = memory.peak_extra;
+  for (const DeviceMemory& memory : plan.memory()) traffic[memory.device].peak_extra = memory.peak_extra;
   std::vector<DeviceTraffic> sorted;
   for (const auto& [device, one] : traffic) sorted.push_back(one);
   return sorted;

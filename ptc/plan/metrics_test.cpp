@@ -216,10 +216,10 @@ TEST(MetricsProperty, TrafficAddsUpToThePlan) {
       sum.sent += one.sent;
       sum.peak_extra += one.peak_extra;
     }
-    EXPECT_EQ(sum.received, plan.bytes.moved());
-    EXPECT_EQ(sum.sent, plan.bytes.moved());
-    int64_t beside = -plan.bytes.kept;  // all old and all new state at once, but what is kept only once
-    for (const DeviceMemory& memory : plan.memory) beside += std::min(memory.before, memory.after);
+    EXPECT_EQ(sum.received, plan.bytes().moved());
+    EXPECT_EQ(sum.sent, plan.bytes().moved());
+    int64_t beside = -plan.bytes().kept;  // all old and all new state at once, but what is kept only once
+    for (const DeviceMemory& memory : plan.memory()) beside += std::min(memory.before, memory.after);
     EXPECT_EQ(sum.peak_extra, beside);
   }
 }

@@ -73,18 +73,18 @@ std::string line_of(const Plan& plan, const Group& group) {
 
 int64_t missing_bytes(const Plan& plan) {
   int64_t bytes = 0;
-  for (const Missing& missing : plan.missing) bytes += bytes_of(plan, missing);
+  for (const Missing& missing : plan.missing()) bytes += bytes_of(plan, missing);
   return bytes;
 }
 
 std::vector<std::string> missing_lines(const Plan& plan, size_t most_boxes) {
   std::vector<std::string> lines;
-  if (plan.missing.size() <= most_boxes) {
-    for (const Missing& missing : plan.missing) lines.push_back(named(plan, missing) + " has no surviving holder");
+  if (plan.missing().size() <= most_boxes) {
+    for (const Missing& missing : plan.missing()) lines.push_back(named(plan, missing) + " has no surviving holder");
     return lines;
   }
   std::vector<Group> groups;
-  for (const Missing& missing : plan.missing) {
+  for (const Missing& missing : plan.missing()) {
     const NameParts parts = parts_of(plan.tensor(missing.tensor).name);
     // Layers in a row are one group; a gap between them begins another.
     const auto fits = [&](const Group& group) {

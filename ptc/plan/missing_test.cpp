@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ptc/plan/plan_draft.h"
+
 namespace scalai::plan {
 namespace missing_test {
 
@@ -17,7 +19,7 @@ Plan plan_without(const std::vector<std::string>& names) {
     plan.tensors.push_back({.name = name, .shape = {4}});
     plan.missing.push_back({TensorId(static_cast<int32_t>(plan.tensors.size() - 1)), Box({0}, {4})});
   }
-  return Plan(std::move(plan));
+  return seal(std::move(plan));
 }
 
 TEST(Missing, FewBoxesAreNamed) {

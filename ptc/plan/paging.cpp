@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kNothingArrives = std::numeric_limits<int64_t>::max();
 
-// Devices by their number in plan.memory.
+// Devices by their number in plan.memory().
 class Exchange {
  public:
   Exchange(const PlannerInput& input, const std::vector<DeviceMemory>& memory, int64_t memory_cap)

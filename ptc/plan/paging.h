@@ -34,7 +34,7 @@ struct PagingBound {
   int64_t device_bytes = 0;  // of that set; largest box: = bytes
 };
 
-// `memory` has what each device holds before and after (PlanDraft::memory). CHECK as make_plan();
+// `memory` has what each device holds before and after (Plan::memory). CHECK as make_plan();
 // input.options.memory_cap does not count.
 PagingBound paging_of_whole_boxes(const PlannerInput& input, const std::vector<DeviceMemory>& memory,
                                   int64_t memory_cap);

@@ -15,7 +15,7 @@ namespace {
 class Pager {
  public:
   Pager(const Plan& plan, int64_t cap) {
-    for (const DeviceMemory& memory : plan.memory)
+    for (const DeviceMemory& memory : plan.memory())
       room_[memory.device.value] = std::max(memory.before, memory.after) + cap;
     plan.for_each_operation([&](const Operation& operation) { add(plan, operation); });
   }
@@ -125,7 +125,7 @@ class Pager {
 };
 
 int64_t bytes_of(const Case& job, int64_t cap) {
-  return paging_of_whole_boxes(job.input(), job.plan().memory, cap).bytes;
+  return paging_of_whole_boxes(job.input(), job.plan().memory(), cap).bytes;
 }
 
 // Device 0 and 4 swap two halves of one tensor.
@@ -140,14 +140,14 @@ TEST(PagingOfWholeBoxes, OfASwapIsWhatTheCapLacks) {
   EXPECT_EQ(bytes_of(job, 0), box);
   EXPECT_EQ(bytes_of(job, 100), box - 100);
   EXPECT_EQ(bytes_of(job, box), 0);
-  EXPECT_FALSE(paging_of_whole_boxes(job.input(), job.plan().memory, box).device.valid());
-  EXPECT_EQ(paging_of_whole_boxes(job.input(), job.plan().memory, 0).device_bytes, box);
+  EXPECT_FALSE(paging_of_whole_boxes(job.input(), job.plan().memory(), box).device.valid());
+  EXPECT_EQ(paging_of_whole_boxes(job.input(), job.plan().memory(), 0).device_bytes, box);
 }
 
 TEST(PagingOfWholeBoxes, OfSwapsApartAddUp) {
   const Case job{.from = one_tensor({64}, cut_over("x", 0), devices({0, 1, 4, 5})),
                  .to = one_tensor({64}, cut_over("x", 0), devices({4, 5, 0, 1}))};
-  const PagingBound bound = paging_of_whole_boxes(job.input(), job.plan().memory, 4);
+  const PagingBound bound = paging_of_whole_boxes(job.input(), job.plan().memory(), 4);
   EXPECT_EQ(bound.bytes, 2 * (16 * 4 - 4));
   EXPECT_EQ(bound.device_bytes, 16 * 4 - 4);
 }
@@ -159,11 +159,11 @@ TEST(PagingOfWholeBoxes, CountsTheLargestBoxToo) {
                                  {tensor_of("s", {2}, {cut_over("x", 0)}), tensor_of("w", {64}, {cut_over("x", 0)})})};
   job.to = job.from;
   job.to.device_of_rank = devices({4, 0});
-  const PagingBound bound = paging_of_whole_boxes(job.input(), job.plan().memory, 8);
+  const PagingBound bound = paging_of_whole_boxes(job.input(), job.plan().memory(), 8);
   EXPECT_EQ(bound.bytes, 32 * 4 - 2 * 8);
   EXPECT_EQ(bound.by, "largest box");
   EXPECT_EQ(bytes_of(job, 64), 0);
-  EXPECT_EQ(paging_of_whole_boxes(swapped_halves().input(), swapped_halves().plan().memory, 0).by, "first arrival");
+  EXPECT_EQ(paging_of_whole_boxes(swapped_halves().input(), swapped_halves().plan().memory(), 0).by, "first arrival");
 }
 
 // Who only receives, or only gives, needs no room.
@@ -234,13 +234,13 @@ TEST(PagingOfWholeBoxes, OurPlansCutInsteadAndRepeatNothing) {
     const int64_t cap = random.below(400);
     // A plan without a cap that keeps it is an order of whole boxes.
     int64_t most = 0;
-    for (const DeviceMemory& memory : whole.memory) most = std::max(most, memory.peak_extra);
-    EXPECT_EQ(paging_of_whole_boxes(job.input(), whole.memory, most).bytes, 0);
+    for (const DeviceMemory& memory : whole.memory()) most = std::max(most, memory.peak_extra);
+    EXPECT_EQ(paging_of_whole_boxes(job.input(), whole.memory(), most).bytes, 0);
     job.options.memory_cap = cap;
     const auto plan = make_plan(job.input());
     if (!plan.ok()) continue;
     ++capped;
-    EXPECT_EQ(plan->bytes, whole.bytes);
+    EXPECT_EQ(plan->bytes(), whole.bytes());
   }
   EXPECT_GT(capped, 20);
 }

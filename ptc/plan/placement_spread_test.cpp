@@ -51,8 +51,8 @@ TEST(Spread, OrdersRanksByReplica) {
   EXPECT_EQ(apart.spread.bytes_in_one_domain, 0);
   EXPECT_EQ(apart.spread.bytes_in_one_domain_without, 256);
   job.to.device_of_rank = apart.device_of_rank;
-  EXPECT_EQ(job.plan().survives_host_losses, 1);
-  EXPECT_EQ(job.plan().bytes.cross_host, 256);
+  EXPECT_EQ(job.plan().survives_host_losses(), 1);
+  EXPECT_EQ(job.plan().bytes().cross_host, 256);
 }
 
 // Four hosts of two GPUs, racks of two hosts: on different hosts in one rack is not enough.

@@ -75,7 +75,7 @@ TEST(Place, CrossesHostsNoMoreThanTenplexsBestHostOrder) {
     job.cluster = cluster_of(4, 4);
     job.to.device_of_rank = placed(job, first_devices(16));
     const Plan plan = job.plan();
-    EXPECT_LE(static_cast<double>(plan.bytes.cross_host), row.best_gb * 1e9 * 1.005);
+    EXPECT_LE(static_cast<double>(plan.bytes().cross_host), row.best_gb * 1e9 * 1.005);
     EXPECT_TRUE(interpret(plan, {job.from, job.to, job.cluster, job.residency}).ok());
   }
 }

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "ptc/base/hash.h"
-#include "ptc/base/status.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan {
 
@@ -62,18 +63,58 @@ int64_t TensorInfo::element_bytes(TransferClass transfer_class) const {
   }
 }
 
-Operation PlanDraft::operation_of(const Instance& instance, TensorId id, const Leg& leg) const {
-  return {.transfer_class = leg.transfer_class,
-          .round = instance.round,
-          .hop = leg.hop,
-          .tensor = id,
-          .box = instance.box,
-          .src = leg.src,
-          .dst = leg.dst,
-          .bytes = instance.box.volume() * tensor(id).element_bytes(leg.transfer_class)};
+struct Plan::Sealed {
+  PlanDraft draft;
+  std::string digest;
+};
+
+const std::string& Plan::planner() const { return sealed_->draft.planner; }
+const std::string& Plan::from() const { return sealed_->draft.from; }
+const std::string& Plan::to() const { return sealed_->draft.to; }
+int64_t Plan::from_epoch() const { return sealed_->draft.from_epoch; }
+int64_t Plan::to_epoch() const { return sealed_->draft.to_epoch; }
+const std::vector<DeviceId>& Plan::src_devices() const { return sealed_->draft.src_devices; }
+const std::vector<DeviceId>& Plan::dst_devices() const { return sealed_->draft.dst_devices; }
+const std::vector<TensorInfo>& Plan::tensors() const { return sealed_->draft.tensors; }
+const TensorInfo& Plan::tensor(TensorId id) const { return sealed_->draft.tensor(id); }
+bool Plan::feasible() const { return sealed_->draft.feasible(); }
+const std::vector<Missing>& Plan::missing() const { return sealed_->draft.missing; }
+int32_t Plan::rounds() const { return sealed_->draft.rounds; }
+const ClassBytes& Plan::bytes() const { return sealed_->draft.bytes; }
+const ClassBytes& Plan::lower_bound() const { return sealed_->draft.lower_bound; }
+int64_t Plan::lower_bound_any_placement_cross_host() const {
+  return sealed_->draft.lower_bound_any_placement_cross_host;
+}
+int Plan::survives_host_losses() const { return sealed_->draft.survives_host_losses; }
+int64_t Plan::memory_cap() const { return sealed_->draft.memory_cap; }
+const std::vector<DeviceMemory>& Plan::memory() const { return sealed_->draft.memory; }
+const std::vector<Instance>& Plan::instances() const { return sealed_->draft.instances; }
+const std::vector<TensorId>& Plan::tensors_of(const Instance& instance) const {
+  return sealed_->draft.tensors_of(instance);
+}
+const std::vector<std::vector<TensorId>>& Plan::tensor_sets() const { return sealed_->draft.tensor_sets; }
+const Patterns& Plan::patterns() const { return sealed_->draft.patterns; }
+const std::string& Plan::digest() const { return sealed_->digest; }
+const PlanDraft& Plan::draft() const { return sealed_->draft; }
+
+void Plan::for_each_operation(absl::FunctionRef<void(const Operation&)> visit) const {
+  for (const Instance& instance : instances()) {
+    for (const TensorId id : tensors_of(instance)) {
+      for (const Leg& leg : patterns().legs(instance.pattern)) {
+        visit({.transfer_class = leg.transfer_class,
+               .round = instance.round,
+               .hop = leg.hop,
+               .tensor = id,
+               .box = instance.box,
+               .src = leg.src,
+               .dst = leg.dst,
+               .bytes = instance.box.volume() * tensor(id).element_bytes(leg.transfer_class)});
+      }
+    }
+  }
 }
 
-std::vector<Operation> PlanDraft::operations() const {
+std::vector<Operation> Plan::operations() const {
   std::vector<Operation> list;
   for_each_operation([&](const Operation& operation) { list.push_back(operation); });
   std::sort(list.begin(), list.end(), [](const Operation& a, const Operation& b) {
@@ -99,7 +140,7 @@ void add_bytes(Hasher& hasher, const ClassBytes& bytes) {
   hasher.add(bytes.same_host).add(bytes.cross_host).add(bytes.from_storage);
 }
 
-void add_instances(Hasher& hasher, const Plan& plan) {
+void add_instances(Hasher& hasher, const PlanDraft& plan) {
   hasher.add(static_cast<int64_t>(plan.tensor_sets.size()));
   for (const std::vector<TensorId>& set : plan.tensor_sets) {
     hasher.add(static_cast<int64_t>(set.size()));
@@ -122,9 +163,7 @@ void add_instances(Hasher& hasher, const Plan& plan) {
   }
 }
 
-}  // namespace
-
-std::string digest_of(const Plan& plan) {
+std::string digest_of(const PlanDraft& plan) {
   Hasher hasher;
   hasher.add("scalai plan").add(int64_t{Plan::kSchemaVersion}).add(plan.planner).add(plan.from).add(plan.to);
   hasher.add(plan.from_epoch).add(plan.to_epoch).add(static_cast<int64_t>(plan.tensors.size()));
@@ -150,6 +189,13 @@ std::string digest_of(const Plan& plan) {
     hasher.add(int64_t{memory.device.value}).add(memory.before).add(memory.after).add(memory.peak_extra);
   }
   return hasher.hex();
+}
+
+}  // namespace
+
+Plan seal(PlanDraft draft) {
+  std::string digest = digest_of(draft);
+  return Plan(std::make_shared<const Plan::Sealed>(Plan::Sealed{std::move(draft), std::move(digest)}));
 }
 
 }  // namespace scalai::plan

@@ -8,6 +8,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/plan/internal/plan_limits.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/proto/plan.pb.h"
 
 namespace scalai::plan {
@@ -110,7 +111,7 @@ void write_patterns(const Patterns& patterns, proto::Plan::Patterns& out) {
 }
 
 void write_instances(const Plan& plan, proto::Plan::Instances& out) {
-  for (const Instance& instance : plan.instances) {
+  for (const Instance& instance : plan.instances()) {
     out.add_round(instance.round);
     out.add_pattern(instance.pattern);
     out.add_tensors(instance.tensors);
@@ -245,7 +246,7 @@ class RunReader {
 // A run is a few bytes and may stand for many legs; what a file can make us hold is bounded.
 constexpr int64_t kMostLegs = int64_t{1} << 26;
 
-absl::Status read_patterns(const proto::Plan::Patterns& in, const Plan& plan, Patterns& patterns) {
+absl::Status read_patterns(const proto::Plan::Patterns& in, PlanDraft& plan) {
   if (in.leg_count_size() != in.free_count_size()) return unequal("the sizes of the patterns");
   RunReader legs(in.legs(), false), frees(in.frees(), true);
   SCALAI_RETURN_IF_ERROR(legs.check());
@@ -267,7 +268,7 @@ absl::Status read_patterns(const proto::Plan::Patterns& in, const Plan& plan, Pa
       SCALAI_ASSIGN_OR_RETURN(const Leg leg, frees.next());
       devices.push_back(leg.dst);
     }
-    patterns.add(pattern, devices);
+    plan.patterns.add(pattern, devices);
   }
   SCALAI_RETURN_IF_ERROR(legs.at_end());
   return frees.at_end();
@@ -332,12 +333,12 @@ absl::Status read_memory(const proto::Plan::Memory& in, PlanDraft& plan) {
 std::string serialize(const Plan& plan) {
   proto::Plan out;
   out.set_schema_version(Plan::kSchemaVersion);
-  out.set_planner(plan.planner);
-  out.set_from(plan.from);
-  out.set_to(plan.to);
-  out.set_from_epoch(plan.from_epoch);
-  out.set_to_epoch(plan.to_epoch);
-  for (const TensorInfo& tensor : plan.tensors) {
+  out.set_planner(plan.planner());
+  out.set_from(plan.from());
+  out.set_to(plan.to());
+  out.set_from_epoch(plan.from_epoch());
+  out.set_to_epoch(plan.to_epoch());
+  for (const TensorInfo& tensor : plan.tensors()) {
     proto::Plan::Tensor& entry = *out.add_tensors();
     entry.set_name(tensor.name);
     entry.set_dtype(std::string(tensor::name_of(tensor.dtype)));
@@ -345,28 +346,28 @@ std::string serialize(const Plan& plan) {
     entry.set_derived_from(tensor.derived_from.value + 1);
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) entry.add_shape(tensor.shape[dim]);
   }
-  for (const DeviceId device : plan.src_devices) out.add_src_devices(device.value);
-  for (const DeviceId device : plan.dst_devices) out.add_dst_devices(device.value);
-  out.set_rounds(plan.rounds);
-  out.set_memory_cap(plan.memory_cap + 1);
-  for (const std::vector<TensorId>& set : plan.tensor_sets) {
+  for (const DeviceId device : plan.src_devices()) out.add_src_devices(device.value);
+  for (const DeviceId device : plan.dst_devices()) out.add_dst_devices(device.value);
+  out.set_rounds(plan.rounds());
+  out.set_memory_cap(plan.memory_cap() + 1);
+  for (const std::vector<TensorId>& set : plan.tensor_sets()) {
     proto::Plan::TensorSet& entry = *out.add_tensor_sets();
     for (const TensorId id : set) entry.add_tensor(id.value);
   }
-  write_patterns(plan.patterns, *out.mutable_patterns());
+  write_patterns(plan.patterns(), *out.mutable_patterns());
   write_instances(plan, *out.mutable_instances());
-  for (const Missing& missing : plan.missing) add_box(*out.mutable_missing(), missing.tensor, missing.box);
-  write_bytes(plan.bytes, *out.mutable_bytes());
-  write_bytes(plan.lower_bound, *out.mutable_lower_bound());
-  out.set_lower_bound_any_placement_cross_host(plan.lower_bound_any_placement_cross_host);
-  out.set_survives_host_losses(plan.survives_host_losses);
-  for (const DeviceMemory& memory : plan.memory) {
+  for (const Missing& missing : plan.missing()) add_box(*out.mutable_missing(), missing.tensor, missing.box);
+  write_bytes(plan.bytes(), *out.mutable_bytes());
+  write_bytes(plan.lower_bound(), *out.mutable_lower_bound());
+  out.set_lower_bound_any_placement_cross_host(plan.lower_bound_any_placement_cross_host());
+  out.set_survives_host_losses(plan.survives_host_losses());
+  for (const DeviceMemory& memory : plan.memory()) {
     out.mutable_memory()->add_device(memory.device.value);
     out.mutable_memory()->add_before(memory.before);
     out.mutable_memory()->add_after(memory.after);
     out.mutable_memory()->add_peak_extra(memory.peak_extra);
   }
-  out.set_digest(plan.digest);
+  out.set_digest(plan.digest());
   return out.SerializeAsString();
 }
 
@@ -381,30 +382,31 @@ absl::StatusOr<Plan> parse_plan(std::string_view bytes) {
     return invalid(fmt::format("the plan has schema version {}, this program reads version {}", in.schema_version(),
                                Plan::kSchemaVersion));
   }
-  PlanDraft plan;
-  plan.planner = in.planner();
-  plan.from = in.from();
-  plan.to = in.to();
-  plan.from_epoch = in.from_epoch();
-  plan.to_epoch = in.to_epoch();
-  SCALAI_RETURN_IF_ERROR(read_tensors(in, plan));
-  for (const int32_t device : in.src_devices()) plan.src_devices.push_back(DeviceId(device));
-  for (const int32_t device : in.dst_devices()) plan.dst_devices.push_back(DeviceId(device));
-  plan.rounds = in.rounds();
+  PlanDraft draft;
+  draft.planner = in.planner();
+  draft.from = in.from();
+  draft.to = in.to();
+  draft.from_epoch = in.from_epoch();
+  draft.to_epoch = in.to_epoch();
+  SCALAI_RETURN_IF_ERROR(read_tensors(in, draft));
+  for (const int32_t device : in.src_devices()) draft.src_devices.push_back(DeviceId(device));
+  for (const int32_t device : in.dst_devices()) draft.dst_devices.push_back(DeviceId(device));
+  draft.rounds = in.rounds();
   if (in.memory_cap() < 0) return invalid(fmt::format("plan: a memory cap of {} bytes", in.memory_cap()));
-  plan.memory_cap = in.memory_cap() - 1;
-  SCALAI_RETURN_IF_ERROR(read_tensor_sets(in, plan));
-  SCALAI_RETURN_IF_ERROR(read_patterns(in.patterns(), plan, plan.patterns));
-  SCALAI_RETURN_IF_ERROR(read_instances(in.instances(), plan));
-  SCALAI_RETURN_IF_ERROR(read_memory(in.memory(), plan));
-  SCALAI_RETURN_IF_ERROR(read_missing(in.missing(), plan));
-  plan.bytes = read_bytes(in.bytes());
-  plan.lower_bound = read_bytes(in.lower_bound());
-  plan.lower_bound_any_placement_cross_host = in.lower_bound_any_placement_cross_host();
-  plan.survives_host_losses = in.survives_host_losses();
-  plan.digest = in.digest();
-  if (const std::string digest = digest_of(plan); digest != plan.digest) {
-    return invalid(fmt::format("the plan is damaged: it says digest {}, its content has {}", plan.digest, digest));
+  draft.memory_cap = in.memory_cap() - 1;
+  SCALAI_RETURN_IF_ERROR(read_tensor_sets(in, draft));
+  SCALAI_RETURN_IF_ERROR(read_patterns(in.patterns(), draft));
+  SCALAI_RETURN_IF_ERROR(read_instances(in.instances(), draft));
+  SCALAI_RETURN_IF_ERROR(read_memory(in.memory(), draft));
+  SCALAI_RETURN_IF_ERROR(read_missing(in.missing(), draft));
+  draft.bytes = read_bytes(in.bytes());
+  draft.lower_bound = read_bytes(in.lower_bound());
+  draft.lower_bound_any_placement_cross_host = in.lower_bound_any_placement_cross_host();
+  draft.survives_host_losses = in.survives_host_losses();
+  Plan plan = seal(std::move(draft));
+  if (plan.digest() != in.digest()) {
+    return invalid(
+        fmt::format("the plan is damaged: it says digest {}, its content has {}", in.digest(), plan.digest()));
   }
   SCALAI_RETURN_IF_ERROR(internal::check_limits(plan));
   return plan;

@@ -9,7 +9,7 @@
 
 namespace scalai::plan {
 
-// The bytes of a plan whose digest is set. The digest, not these bytes, identifies the plan.
+// The bytes of a plan. The digest, not these bytes, identifies the plan.
 std::string serialize(const Plan& plan);
 // Reads a plan; the result owns its data. InvalidArgument: not a plan, another schema version (the message has both),
 // columns of unequal length, references to tensors, sets or patterns that do not exist, impossible shapes, boxes

@@ -26,19 +26,18 @@ Plan example(bool storage) {
 }
 
 void expect_same(const Plan& a, const Plan& b) {
-  EXPECT_EQ(a.instances, b.instances);
-  EXPECT_EQ(a.patterns, b.patterns);
-  EXPECT_EQ(a.tensor_sets, b.tensor_sets);
-  EXPECT_EQ(a.memory, b.memory);
+  EXPECT_EQ(a.instances(), b.instances());
+  EXPECT_EQ(a.patterns(), b.patterns());
+  EXPECT_EQ(a.tensor_sets(), b.tensor_sets());
+  EXPECT_EQ(a.memory(), b.memory());
   EXPECT_EQ(a.operations(), b.operations());
-  EXPECT_EQ(a.missing, b.missing);
-  EXPECT_EQ(a.tensors, b.tensors);
-  EXPECT_EQ(a.src_devices, b.src_devices);
-  EXPECT_EQ(a.dst_devices, b.dst_devices);
-  EXPECT_EQ(a.bytes, b.bytes);
-  EXPECT_EQ(a.lower_bound, b.lower_bound);
-  EXPECT_EQ(digest_of(a), digest_of(b));  // and everything else
-  EXPECT_EQ(a.digest, b.digest);
+  EXPECT_EQ(a.missing(), b.missing());
+  EXPECT_EQ(a.tensors(), b.tensors());
+  EXPECT_EQ(a.src_devices(), b.src_devices());
+  EXPECT_EQ(a.dst_devices(), b.dst_devices());
+  EXPECT_EQ(a.bytes(), b.bytes());
+  EXPECT_EQ(a.lower_bound(), b.lower_bound());
+  EXPECT_EQ(a.digest(), b.digest());  // and everything else
 }
 
 std::string problem_of(std::string_view bytes) { return message_of(parse_plan(bytes).status()); }
@@ -53,7 +52,7 @@ std::string changed(const Plan& plan, const std::function<void(proto::Plan&)>& c
 TEST(PlanIo, RoundTrip) {
   for (const bool storage : {false, true}) {
     const Plan plan = example(storage);
-    ASSERT_EQ(plan.missing.empty(), storage);
+    ASSERT_EQ(plan.missing().empty(), storage);
     const auto read = parse_plan(serialize(plan));
     ASSERT_EQ(message_of(read.status()), "");
     expect_same(plan, *read);

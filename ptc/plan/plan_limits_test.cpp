@@ -82,18 +82,19 @@ void use(const Plan& plan) {
   int64_t bytes = 0;
   plan.for_each_operation([&](const Operation& operation) { bytes += operation.bytes; });
   const Lowering lowering(plan);
-  for (const DeviceId device : plan.dst_devices) {
+  for (const DeviceId device : plan.dst_devices()) {
     for (const ProgramStep& step : lowering.program(device)) bytes += step.bytes;
   }
-  for (const DeviceMemory& memory : plan.memory) bytes += std::max(memory.before, memory.after) + memory.peak_extra;
-  bytes = plan.bytes.kept + plan.bytes.same_device + plan.bytes.derived + plan.bytes.moved() + plan.bytes.from_storage;
-  bytes = plan.lower_bound.moved() + plan.from_epoch + 1 + plan.to_epoch + 1;
+  for (const DeviceMemory& memory : plan.memory()) bytes += std::max(memory.before, memory.after) + memory.peak_extra;
+  bytes = plan.bytes().kept + plan.bytes().same_device + plan.bytes().derived + plan.bytes().moved() +
+          plan.bytes().from_storage;
+  bytes = plan.lower_bound().moved() + plan.from_epoch() + 1 + plan.to_epoch() + 1;
   (void)bytes;
   (void)serialize(plan);
-  EXPECT_LE(device_traffic(plan).size(), plan.src_devices.size() + plan.dst_devices.size());
+  EXPECT_LE(device_traffic(plan).size(), plan.src_devices().size() + plan.dst_devices().size());
   EXPECT_GE(most_allocated_bytes(plan), 0);
-  std::vector<int64_t> of_round(static_cast<size_t>(plan.rounds));  // as estimate.h and ptc/change keep it
-  for (const Instance& instance : plan.instances) ++of_round.at(static_cast<size_t>(instance.round));
+  std::vector<int64_t> of_round(static_cast<size_t>(plan.rounds()));  // as estimate.h and ptc/change keep it
+  for (const Instance& instance : plan.instances()) ++of_round.at(static_cast<size_t>(instance.round));
 }
 
 TEST(PlanLimits, ExtremeNumbersAreRefusedOrHarmless) {

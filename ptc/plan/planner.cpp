@@ -19,6 +19,7 @@
 #include "ptc/plan/internal/rounds.h"
 #include "ptc/plan/internal/sharing.h"
 #include "ptc/plan/internal/storage_reads.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan {
 namespace {
@@ -44,7 +45,7 @@ class Planner {
         reading_(input, plan_, fan_out_, drafts_),
         holds_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
-  absl::StatusOr<PlanDraft> run() {
+  absl::StatusOr<Plan> run() {
     describe();
     for (const GroupDifference& group : difference_.groups) {
       set_ = drafts_.tensors(group.tensors);
@@ -56,7 +57,7 @@ class Planner {
     std::move(drafts_).finish(plan_);
     SCALAI_RETURN_IF_ERROR(make_rounds());
     prove();
-    return std::move(plan_);
+    return seal(std::move(plan_));
   }
 
  private:
@@ -420,7 +421,6 @@ class Planner {
     plan_.lower_bound = bounds.given_placement;
     plan_.lower_bound_any_placement_cross_host = bounds.any_placement_cross_host;
     plan_.survives_host_losses = survives_host_losses(difference_, input_.cluster);
-    plan_.digest = digest_of(plan_);
   }
 
   const PlannerInput& input_;
@@ -447,13 +447,12 @@ class Planner {
 
 absl::StatusOr<Plan> make_plan(const PlannerInput& input) {
   SCALAI_RETURN_IF_ERROR(internal::check_input(input));
-  SCALAI_ASSIGN_OR_RETURN(PlanDraft plan, Planner(input).run());
+  SCALAI_ASSIGN_OR_RETURN(Plan plan, Planner(input).run());
   if (plan.feasible() || !input.options.derive_params) return plan;
   // A parameter cannot be cast from a master that is lost: name what is missing of both.
   PlannerInput moved = input;
   moved.options.derive_params = false;
-  SCALAI_ASSIGN_OR_RETURN(plan, Planner(moved).run());
-  return plan;
+  return Planner(moved).run();
 }
 
 }  // namespace scalai::plan

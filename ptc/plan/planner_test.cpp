@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
@@ -26,7 +27,7 @@ Case cut_case(tensor::Shape shape, const tensor::Cut& from, int parts, const ten
 // Bytes that arrive at each device over a link.
 std::map<int, int64_t> arrivals(const Plan& plan) {
   std::map<int, int64_t> bytes;
-  for (const DeviceId device : plan.dst_devices) bytes[device.value] = 0;
+  for (const DeviceId device : plan.dst_devices()) bytes[device.value] = 0;
   for (const Operation& operation : plan.operations()) {
     const bool moved =
         operation.transfer_class == TransferClass::kSameHost || operation.transfer_class == TransferClass::kCrossHost;
@@ -47,7 +48,7 @@ std::map<std::string, int64_t> departures(const Plan& plan) {
 
 TEST(KnownAnswers, ColumnParallelFourToTwo) {
   const Plan plan = cut_case({1024}, cut_over("tp", 0), 4, cut_over("tp", 0), 2).plan();
-  EXPECT_EQ(plan.bytes.moved(), 768 * kRowBytes);
+  EXPECT_EQ(plan.bytes().moved(), 768 * kRowBytes);
   EXPECT_THAT(arrivals(plan), ElementsAre(std::pair(0, 256 * kRowBytes), std::pair(1, 512 * kRowBytes)));
 }
 
@@ -71,7 +72,7 @@ TEST(KnownAnswers, FusedGateAndUpAsTwoTensors) {
 TEST(KnownAnswers, VocabularyTwoToEight) {
   const tensor::Cut vocab = cut_over("tp", 0, SplitRule::kPadded, 128);
   const Plan plan = cut_case({50257}, vocab, 2, vocab, 8).plan();
-  EXPECT_EQ(plan.bytes.moved(), 43857 * kRowBytes);
+  EXPECT_EQ(plan.bytes().moved(), 43857 * kRowBytes);
   EXPECT_EQ(arrivals(plan)[7], (50257 - 7 * 6400) * kRowBytes) << "padding does not travel";
 }
 
@@ -79,12 +80,13 @@ TEST(KnownAnswers, UnevenConventionsMix) {
   // [3,3,3,1] to [3,3,2,2]: only row 8 changes hands.
   const Plan plan = cut_case({10}, cut_over("tp", 0, SplitRule::kCeil), 4, cut_over("tp", 0), 4).plan();
   EXPECT_THAT(arrivals(plan), ElementsAre(std::pair(0, 0), std::pair(1, 0), std::pair(2, 0), std::pair(3, kRowBytes)));
-  EXPECT_EQ(plan.bytes.kept, 6 * kRowBytes);
-  EXPECT_EQ(plan.bytes.same_device, 3 * kRowBytes);
+  EXPECT_EQ(plan.bytes().kept, 6 * kRowBytes);
+  EXPECT_EQ(plan.bytes().same_device, 3 * kRowBytes);
   // [2,2,2,2,2,0,0,0] to [4,4,2].
   EXPECT_EQ(cut_case({10}, cut_over("tp", 0, SplitRule::kCeil), 8, cut_over("tp", 0, SplitRule::kCeil), 3)
                 .plan()
-                .bytes.moved(),
+                .bytes()
+                .moved(),
             (2 + 4 + 2) * kRowBytes);
 }
 
@@ -95,7 +97,7 @@ TEST(KnownAnswers, SixteenExpertsFourToEight) {
       experts.push_back(tensor_of("expert" + std::to_string(e), {1}, {}, {{"ep", {e * ep / 16}}}));
     return collection_of({{"ep", ep}}, first_devices(ep), experts);
   };
-  EXPECT_EQ(Case({.from = side(4), .to = side(8)}).plan().bytes.moved(), 14 * kRowBytes);
+  EXPECT_EQ(Case({.from = side(4), .to = side(8)}).plan().bytes().moved(), 14 * kRowBytes);
 }
 
 // Four layers of [8] under tp2, pp2 and dp replicas, in rank order tp, dp, pp.
@@ -109,9 +111,9 @@ collection::Collection halves(int dp, const std::vector<DeviceId>& devices) {
 constexpr int64_t kHalfModel = 2 * 8 * 4;
 
 TEST(KnownAnswers, ShrinkByOneReplica) {
-  EXPECT_EQ(Case({.from = halves(2, first_devices(8)), .to = halves(1, first_devices(4))}).plan().bytes.moved(),
+  EXPECT_EQ(Case({.from = halves(2, first_devices(8)), .to = halves(1, first_devices(4))}).plan().bytes().moved(),
             kHalfModel);
-  EXPECT_EQ(Case({.from = halves(2, first_devices(8)), .to = halves(1, devices({0, 1, 4, 5}))}).plan().bytes.moved(),
+  EXPECT_EQ(Case({.from = halves(2, first_devices(8)), .to = halves(1, devices({0, 1, 4, 5}))}).plan().bytes().moved(),
             0);
 }
 
@@ -122,17 +124,17 @@ TEST(KnownAnswers, LossOfOneReplicaAndOfBoth) {
   EXPECT_TRUE(plan.feasible());
   EXPECT_GT(departures(plan)["g7"], 0) << "only device 7 still has that half";
   job.residency.lost = {DeviceId(5), DeviceId(7)};
-  EXPECT_THAT(job.plan().missing,
+  EXPECT_THAT(job.plan().missing(),
               ElementsAre(Missing{TensorId(2), Box({4}, {8})}, Missing{TensorId(3), Box({4}, {8})}));
   job.residency.storage = true;
-  EXPECT_EQ(job.plan().bytes.from_storage, 2 * 4 * 4);
+  EXPECT_EQ(job.plan().bytes().from_storage, 2 * 4 * 4);
 }
 
 TEST(KnownAnswers, GrowTwoReplicasToSix) {
   Case job{.from = replicas({100}, first_devices(2)), .to = replicas({100}, first_devices(6))};
   job.cluster = cluster_of(6, 1);
   const Plan plan = job.plan();
-  EXPECT_EQ(plan.bytes.cross_host, 4 * 400);
+  EXPECT_EQ(plan.bytes().cross_host, 4 * 400);
   // Two chains, g0 → g2 → g4 and g1 → g3 → g5: nobody sends twice.
   EXPECT_THAT(departures(plan),
               ElementsAre(std::pair("g0", 400), std::pair("g1", 400), std::pair("g2", 400), std::pair("g3", 400)));
@@ -140,10 +142,10 @@ TEST(KnownAnswers, GrowTwoReplicasToSix) {
 
 TEST(KnownAnswers, IdentityAndDisjoint) {
   const Plan same = cut_case({64}, cut_over("tp", 0), 4, cut_over("tp", 0), 4).plan();
-  EXPECT_EQ(same.bytes, (ClassBytes{.kept = 256}));
+  EXPECT_EQ(same.bytes(), (ClassBytes{.kept = 256}));
   const Case job{.from = one_tensor({64}, cut_over("tp", 0), first_devices(4)),
                  .to = one_tensor({64}, cut_over("tp", 0), first_devices(4, 4))};
-  EXPECT_EQ(job.plan().bytes, (ClassBytes{.cross_host = 256}));
+  EXPECT_EQ(job.plan().bytes(), (ClassBytes{.cross_host = 256}));
 }
 
 // --- Sources ---------------------------------------------------------------------------------------------------------
@@ -163,16 +165,16 @@ TEST(Planner, HostMemoryCopiesAreHoldersLikeAnyOther) {
   job.residency.extra = {{TensorId(0), Box({0}, {6}), HostId(1)}};
   job.residency.storage = true;
   // The copy is on the host that wants it, the device is not.
-  EXPECT_EQ(job.plan().bytes, (ClassBytes{.same_host = 24, .cross_host = 8}));
+  EXPECT_EQ(job.plan().bytes(), (ClassBytes{.same_host = 24, .cross_host = 8}));
   job.residency.lost = {DeviceId(0)};
-  EXPECT_EQ(job.plan().bytes, (ClassBytes{.same_host = 24, .from_storage = 8}));
+  EXPECT_EQ(job.plan().bytes(), (ClassBytes{.same_host = 24, .from_storage = 8}));
 }
 
 TEST(Planner, LoadIsEvenOverHolders) {
   Case job{.from = replicas({7}, devices({0, 1, 2, 3})), .to = replicas({7}, first_devices(8, 4))};
   const Plan plan = job.plan();
   // Twice over the network (to each host once), then from device to device inside the hosts.
-  EXPECT_EQ(plan.bytes, (ClassBytes{.same_host = 6 * 28, .cross_host = 2 * 28}));
+  EXPECT_EQ(plan.bytes(), (ClassBytes{.same_host = 6 * 28, .cross_host = 2 * 28}));
   for (const auto& [source, bytes] : departures(plan)) EXPECT_LE(bytes, 2 * 28) << source;
 }
 
@@ -186,14 +188,14 @@ TEST(Planner, StorageRuleReadsEverythingFromStorage) {
   Case job = cut_case({8}, cut_over("tp", 0), 2, cut_over("tp", 0), 4);
   job.options.sources = SourceRule::kStorage;
   job.residency.storage = true;
-  EXPECT_EQ(job.plan().bytes, (ClassBytes{.from_storage = 32}));
+  EXPECT_EQ(job.plan().bytes(), (ClassBytes{.from_storage = 32}));
 }
 
 TEST(Planner, OutOfPlacePullsEverythingOutOfHostMemory) {
   Case job = cut_case({8}, cut_over("tp", 0), 2, cut_over("tp", 0), 8);
   job.options = {.name = "tenplex", .in_place = false, .sources = SourceRule::kFirstReplica};
   const Plan plan = job.plan();
-  EXPECT_EQ(plan.bytes, (ClassBytes{.same_host = 16, .cross_host = 16}));
+  EXPECT_EQ(plan.bytes(), (ClassBytes{.same_host = 16, .cross_host = 16}));
   EXPECT_THAT(departures(plan), ElementsAre(std::pair("h0.mem", 32)));
 }
 
@@ -201,7 +203,7 @@ TEST(Planner, HubServesAllHosts) {
   Case job{.from = replicas({8}, devices({0, 4})), .to = replicas({8}, devices({1, 5, 9}))};
   job.options = {.name = "central", .in_place = false, .hub = HostId(1)};
   const Plan plan = job.plan();
-  EXPECT_EQ(plan.bytes, (ClassBytes{.same_host = 32, .cross_host = 64}));
+  EXPECT_EQ(plan.bytes(), (ClassBytes{.same_host = 32, .cross_host = 64}));
   EXPECT_THAT(departures(plan), ElementsAre(std::pair("h1.mem", 96)));
 }
 
@@ -231,14 +233,14 @@ TEST(Planner, InstancesAreSortedByRoundTensorBoxAndPattern) {
     const auto key = [&](const Instance& instance) {
       return std::tuple(instance.round, plan.tensors_of(instance).front(), instance.box, instance.pattern);
     };
-    EXPECT_TRUE(std::is_sorted(plan.instances.begin(), plan.instances.end(),
+    EXPECT_TRUE(std::is_sorted(plan.instances().begin(), plan.instances().end(),
                                [&](const Instance& a, const Instance& b) { return key(a) < key(b); }));
   }
 }
 
 TEST(Planner, RoundsBoundWhatADeviceReceives) {
   Case job{.from = grid_collection({2, 2, 1}, first_devices(4)), .to = grid_collection({1, 2, 2}, first_devices(4, 4))};
-  EXPECT_EQ(job.plan().rounds, 1);
+  EXPECT_EQ(job.plan().rounds(), 1);
   job.options.round_bytes = 200;
   const Plan plan = job.plan();
   std::map<std::pair<int, int>, std::vector<int64_t>> received;
@@ -252,14 +254,14 @@ TEST(Planner, RoundsBoundWhatADeviceReceives) {
     EXPECT_TRUE(sum <= 200 || bytes.size() == 1) << "round " << key.first << " device " << key.second;
   }
   EXPECT_GT(last, 1);
-  EXPECT_EQ(plan.rounds, last + 1);
+  EXPECT_EQ(plan.rounds(), last + 1);
 }
 
 TEST(Planner, KeptOperationsStayInTheFirstRound) {
   Case job{.from = grid_collection({2, 1, 1}, first_devices(2)), .to = grid_collection({2, 1, 2}, first_devices(4))};
   job.options.round_bytes = 50;
   const Plan plan = job.plan();
-  EXPECT_GT(plan.rounds, 3);
+  EXPECT_GT(plan.rounds(), 3);
   for (const Operation& operation : plan.operations()) {
     if (operation.transfer_class == TransferClass::kKept) {
       EXPECT_EQ(operation.round, 0);
@@ -273,20 +275,21 @@ TEST(Planner, FillsInWhatThePlanIsFor) {
   job.to.epoch = 4;
   job.options.name = "mine";
   const Plan plan = job.plan();
-  EXPECT_EQ(plan.planner, "mine");
-  EXPECT_EQ(plan.from, "tp2,pp1,dp1");
-  EXPECT_EQ(plan.to, "tp1,pp1,dp2");
-  EXPECT_EQ(plan.from_epoch, 3);
-  EXPECT_EQ(plan.to_epoch, 4);
-  EXPECT_EQ(plan.src_devices, devices({0, 1}));
-  EXPECT_EQ(plan.dst_devices, devices({1, 2}));
-  EXPECT_EQ(plan.digest, digest_of(plan));
+  EXPECT_EQ(plan.planner(), "mine");
+  EXPECT_EQ(plan.from(), "tp2,pp1,dp1");
+  EXPECT_EQ(plan.to(), "tp1,pp1,dp2");
+  EXPECT_EQ(plan.from_epoch(), 3);
+  EXPECT_EQ(plan.to_epoch(), 4);
+  EXPECT_EQ(plan.src_devices(), devices({0, 1}));
+  EXPECT_EQ(plan.dst_devices(), devices({1, 2}));
+  EXPECT_EQ(plan.digest(), seal(plan.draft()).digest());
 }
 
-// A plan is final once its digest is taken; who wants to change one copies it into a PlanDraft.
-static_assert(!std::is_assignable_v<decltype((std::declval<Plan&>().digest)), std::string>);
-static_assert(!std::is_assignable_v<Plan&, Plan>);
-static_assert(std::is_convertible_v<Plan, PlanDraft>);
+// Nothing of a plan can change; whoever wants another one changes a copy of its fields.
+static_assert(!std::is_assignable_v<decltype(std::declval<Plan&>().digest()), std::string>);
+static_assert(!std::is_assignable_v<decltype(std::declval<Plan&>().draft()), PlanDraft>);
+static_assert(!std::is_default_constructible_v<Plan>);
+static_assert(std::is_nothrow_move_constructible_v<Plan>);
 
 TEST(Planner, DigestCoversEveryPart) {
   Case job{.from = grid_collection({2, 1, 1}, first_devices(2)), .to = grid_collection({1, 1, 2}, first_devices(2, 1))};
@@ -326,11 +329,11 @@ TEST(Planner, DigestCoversEveryPart) {
       [](PlanDraft& p) { ++p.lower_bound.cross_host; },
       [](PlanDraft& p) { ++p.lower_bound_any_placement_cross_host; },
       [](PlanDraft& p) { ++p.survives_host_losses; }};
-  std::set<std::string> digests = {plan.digest};
+  std::set<std::string> digests = {plan.digest()};
   for (size_t i = 0; i < changes.size(); ++i) {
-    PlanDraft changed = plan;
+    PlanDraft changed = plan.draft();
     changes[i](changed);
-    EXPECT_TRUE(digests.insert(digest_of(changed)).second) << "change " << i;
+    EXPECT_TRUE(digests.insert(seal(changed).digest()).second) << "change " << i;
   }
 }
 
@@ -382,11 +385,11 @@ TEST(MakePlan, TensorsAlikeGoTogetherWhereBoxesAreMany) {
                  .cluster = cluster_of((kHolders + kParts) / 8, 8)};
   const auto plan = make_plan(job.input());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_LE(plan->instances.size(), size_t{kParts} * kTensors / 5);
+  EXPECT_LE(plan->instances().size(), size_t{kParts} * kTensors / 5);
   EXPECT_EQ(message_of(interpret(*plan, job.oracle())), "");
   std::map<int32_t, int64_t> sent;
-  for (const Instance& instance : plan->instances) {
-    for (const Leg& leg : plan->patterns.legs(instance.pattern))
+  for (const Instance& instance : plan->instances()) {
+    for (const Leg& leg : plan->patterns().legs(instance.pattern))
       sent[leg.src.index] += instance.box.volume() * std::ssize(plan->tensors_of(instance));
   }
   ASSERT_EQ(sent.size(), size_t{kHolders});

@@ -8,6 +8,7 @@
 #include "ptc/base/testing/share.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/plan/bounds.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
@@ -59,12 +60,12 @@ int64_t bytes_to_move(const Collection& collection, const DeviceSets& held, cons
 }
 
 void expect_bounds(const Plan& plan) {
-  EXPECT_EQ(plan.bytes.kept, plan.lower_bound.kept);
-  EXPECT_EQ(plan.bytes.same_device, plan.lower_bound.same_device);
-  EXPECT_EQ(plan.bytes.moved(), plan.lower_bound.moved());
-  EXPECT_GE(plan.bytes.cross_host, plan.lower_bound.cross_host);
-  EXPECT_GE(plan.lower_bound.cross_host, plan.lower_bound_any_placement_cross_host);
-  EXPECT_EQ(plan.digest, digest_of(plan));
+  EXPECT_EQ(plan.bytes().kept, plan.lower_bound().kept);
+  EXPECT_EQ(plan.bytes().same_device, plan.lower_bound().same_device);
+  EXPECT_EQ(plan.bytes().moved(), plan.lower_bound().moved());
+  EXPECT_GE(plan.bytes().cross_host, plan.lower_bound().cross_host);
+  EXPECT_GE(plan.lower_bound().cross_host, plan.lower_bound_any_placement_cross_host());
+  EXPECT_EQ(plan.digest(), seal(plan.draft()).digest());
 }
 
 std::vector<Sizes> factorizations(int most) {
@@ -98,13 +99,13 @@ TEST(PlanProperty, EveryFactorizationOntoEveryOther) {
       ASSERT_EQ(message_of(interpret(plan, job.oracle())), "");
       if (random.below(10) == 0) {
         ASSERT_EQ(message_of(interpret_elements(plan, job.oracle())), "");
-        ASSERT_EQ(make_plan(job.input()).value().digest, plan.digest);
+        ASSERT_EQ(make_plan(job.input()).value().digest(), plan.digest());
       }
       ASSERT_TRUE(plan.feasible());
-      ASSERT_EQ(plan.bytes.moved(), bytes_to_move(job.to, sets[i], sets[j]));
+      ASSERT_EQ(plan.bytes().moved(), bytes_to_move(job.to, sets[i], sets[j]));
       expect_bounds(plan);
       if (i == j) {
-        ASSERT_EQ(plan.bytes.moved() + plan.bytes.same_device, 0) << "everything is kept";
+        ASSERT_EQ(plan.bytes().moved() + plan.bytes().same_device, 0) << "everything is kept";
       }
       if (testing::Test::HasFailure()) return;
     }
@@ -164,18 +165,18 @@ TEST(PlanProperty, FailuresCopiesAndStorage) {
     Case job = random_failure(random);
     if (random.below(2) == 0) draw_rates(random, job.cluster);
     const Plan plan = job.plan();
-    EXPECT_EQ(make_plan(job.input()).value().digest, plan.digest);
+    EXPECT_EQ(make_plan(job.input()).value().digest(), plan.digest());
     infeasible += plan.feasible() ? 0 : 1;
     if (job.residency.storage) {
       EXPECT_TRUE(plan.feasible());
     }
     if (job.options.in_place) expect_bounds(plan);
     if (plan.feasible()) {
-      EXPECT_EQ(plan.bytes.from_storage, plan.lower_bound.from_storage);
+      EXPECT_EQ(plan.bytes().from_storage, plan.lower_bound().from_storage);
     }
-    if (job.cluster.storage_read_bytes_per_s > 0 && plan.bytes.from_storage > 0) {
+    if (job.cluster.storage_read_bytes_per_s > 0 && plan.bytes().from_storage > 0) {
       const ClassBytes once = lower_bounds(job.input(), StorageReads::kOnce).given_placement;
-      passed_on.insert(plan.bytes.from_storage == once.from_storage);
+      passed_on.insert(plan.bytes().from_storage == once.from_storage);
     }
     if (testing::Test::HasFailure()) return;
   }
@@ -199,10 +200,10 @@ TEST(PlanProperty, MissingAgreesWithTheCount) {
     }
     const Plan plan = job.plan();
     int64_t missing = 0;
-    for (const Missing& entry : plan.missing) missing += entry.box.volume();
+    for (const Missing& entry : plan.missing()) missing += entry.box.volume();
     EXPECT_EQ(missing, expected);
     if (job.options.in_place) {
-      EXPECT_EQ(plan.bytes.moved(), bytes_to_move(job.to, held, needed));
+      EXPECT_EQ(plan.bytes().moved(), bytes_to_move(job.to, held, needed));
     }
   }
 }

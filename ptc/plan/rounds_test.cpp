@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 int64_t most_extra(const Plan& plan) {
   int64_t most = 0;
-  for (const DeviceMemory& memory : plan.memory) most = std::max(most, memory.peak_extra);
+  for (const DeviceMemory& memory : plan.memory()) most = std::max(most, memory.peak_extra);
   return most;
 }
 
@@ -40,15 +40,15 @@ TEST(MemoryCap, SwapKeepsOneShardAndOneChunk) {
     job.options.memory_cap = chunk;
     const Plan plan = job.plan();
     EXPECT_LE(most_extra(plan), chunk);
-    EXPECT_GE(plan.rounds, shard / chunk);
-    EXPECT_EQ(plan.bytes.cross_host, 2 * shard);
+    EXPECT_GE(plan.rounds(), shard / chunk);
+    EXPECT_EQ(plan.bytes().cross_host, 2 * shard);
   }
 }
 
 TEST(MemoryCap, NothingExtraIsNeededWhenStateOnlyArrivesOrGoes) {
   Case grow{.from = replicas({64}, devices({0})), .to = replicas({64}, devices({0, 4, 5}))};
   grow.options.memory_cap = 0;
-  EXPECT_EQ(grow.plan().rounds, 1);
+  EXPECT_EQ(grow.plan().rounds(), 1);
   Case leave{.from = one_tensor({64}, cut_over("x", 0), devices({0, 4})),
              .to = one_tensor({64}, cut_over("x", 0), devices({0}))};
   leave.options.memory_cap = 0;
@@ -88,7 +88,7 @@ TEST(MemoryCap, FreesComeLastInTheirRound) {
   job.options.memory_cap = 512;
   const Plan plan = job.plan();
   bool freed = false;
-  for (const DeviceId device : plan.src_devices) {
+  for (const DeviceId device : plan.src_devices()) {
     const std::vector<ProgramStep> program = lower(plan, device);
     for (size_t i = 0; i + 1 < program.size(); ++i) {
       if (program[i].kind != StepKind::kFree) continue;

@@ -49,7 +49,7 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
   SCALAI_RETURN_IF_ERROR(remove_file(path_of("summary.json")));
   SCALAI_RETURN_IF_ERROR(remove_plans(path_of("plans")));
   for (size_t n = 0; n < report.plans.size(); ++n) {
-    SCALAI_RETURN_IF_ERROR(write_file(path_of(plan_file_name(n)), plan::serialize(*report.plans[n])));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of(plan_file_name(n)), plan::serialize(report.plans[n])));
   }
   SCALAI_RETURN_IF_ERROR(
       write_file(path_of("scenario.resolved.textproto"),

@@ -31,20 +31,13 @@ void add(control::PhaseSeconds& sum, const control::PhaseSeconds& phases) {
   sum.aborted += phases.aborted;
 }
 
-std::string file_of(const control::RunReport& report, const std::shared_ptr<const plan::Plan>& plan) {
-  for (size_t n = 0; n < report.plans.size(); ++n) {
-    if (report.plans[n] == plan) return plan_file_name(n);
-  }
-  return "";
-}
-
 void add_plan(const plan::Plan& plan, ReconfigurationSummary& result) {
-  result.plan_digest = plan.digest;
-  result.rounds = plan.rounds;
-  result.bytes = plan.bytes;
-  result.lower_bound_bytes = plan.lower_bound;
-  result.lower_bound_any_placement.cross_host = plan.lower_bound_any_placement_cross_host;
-  result.survives_host_losses = plan.survives_host_losses;
+  result.plan_digest = plan.digest();
+  result.rounds = plan.rounds();
+  result.bytes = plan.bytes();
+  result.lower_bound_bytes = plan.lower_bound();
+  result.lower_bound_any_placement.cross_host = plan.lower_bound_any_placement_cross_host();
+  result.survives_host_losses = plan.survives_host_losses();
 }
 
 // The record's phases with the measured stages taken out and those of scenario time put in.
@@ -78,8 +71,8 @@ ReconfigurationSummary summarize(const control::RunReport& report, int job,
       result.scenario_phases_s = in_scenario_time(record.phases, times);
   }
   result.pause_s = record.phases.total();
-  if (record.plan == nullptr) return result;
-  result.plan_file = file_of(report, record.plan);
+  if (!record.plan) return result;
+  result.plan_file = plan_file_name(record.plan_index);
   add_plan(*record.plan, result);
   return result;
 }

@@ -72,7 +72,7 @@ TEST_F(ReportTest, SummaryHasTheKeysThatOthersRelyOn) {
   EXPECT_EQ(job["totals"]["transferred_bytes"],
             Json::parse(R"({"kept":0,"same_device":40,"same_host":1000,"cross_host":5700,"from_storage":60})"));
   const Json& first = job["reconfigurations"][0];
-  EXPECT_EQ(first["plan_digest"], "aa");
+  EXPECT_EQ(first["plan_digest"], report_.plans[0].digest());
   EXPECT_EQ(first["plan_file"], "plans/001.binpb");
   EXPECT_EQ(first["bytes"],
             Json::parse(R"({"kept":10,"same_device":20,"same_host":1000,"cross_host":5000,"from_storage":0})"));
@@ -96,7 +96,7 @@ TEST_F(ReportTest, SummaryReadsBackAsItWas) {
 }
 
 TEST_F(ReportTest, SummaryWithoutAPlanHasNoDigest) {
-  report_.jobs[0].reconfigurations[0].plan = nullptr;
+  report_.jobs[0].reconfigurations[0].plan.reset();
   const Json json = Json::parse(summary_json(report_));
   EXPECT_EQ(json["jobs"][0]["reconfigurations"][0]["plan_digest"], "");
   EXPECT_EQ(json["jobs"][0]["reconfigurations"][0]["plan_file"], "");
@@ -194,7 +194,7 @@ TEST_F(ReportTest, EqualRunsGiveEqualFilesButTheManifest) {
   EXPECT_THAT(names,
               ::testing::ElementsAre("devices.csv", "events.csv", "plans/001.binpb", "plans/002.binpb",
                                      "scenario.resolved.textproto", "summary.json", "trace.pftrace", "transfers.csv"));
-  EXPECT_EQ(a["plans/002.binpb"], plan::serialize(*report_.plans[1]));
+  EXPECT_EQ(a["plans/002.binpb"], plan::serialize(report_.plans[1]));
   EXPECT_EQ(a["summary.json"], summary_json(report_));
 }
 

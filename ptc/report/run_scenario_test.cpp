@@ -8,6 +8,7 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/proto/textproto.h"
 #include "ptc/report/internal/summary.h"
@@ -38,7 +39,7 @@ class RunScenarioTest : public ::testing::Test {
   static absl::StatusOr<plan::Plan> plan_of(const std::string&) {
     plan::PlanDraft plan;
     plan.memory = {{.device = DeviceId(0), .before = 100, .after = 900, .peak_extra = 0}};
-    return plan::Plan(plan);
+    return plan::seal(std::move(plan));
   }
   absl::StatusOr<MeasuredScenario> measured() {
     return measured_scenario(kResolved, summary_json(report_), [this](const std::string& file) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,7 +36,7 @@ struct Planned {
   collection::Residency residency;
   cluster::Cluster cluster;
   bool rates_known = false;
-  std::unique_ptr<plan::Plan> plan;
+  std::optional<plan::Plan> plan;
 };
 
 struct Wishes {
@@ -77,8 +76,7 @@ absl::Status plan_into(Planned& planned, const plan::PlannerOptions& options, pl
     const std::vector<DeviceId> devices = planned.to.device_of_rank;
     planned.to.device_of_rank = best_placement(input, {.rule = rule, .spread = {}}, devices).device_of_rank;
   }
-  SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, make_plan(input));
-  planned.plan = std::make_unique<plan::Plan>(plan);
+  SCALAI_ASSIGN_OR_RETURN(planned.plan, make_plan(input));
   return absl::OkStatus();
 }
 
@@ -89,7 +87,7 @@ Planned make(const CollectionFile& old_state, const CollectionFile& new_state, c
                   .to = new_state.collection,
                   .residency = old_state.residency,
                   .cluster = {},
-                  .plan = nullptr};
+                  .plan = {}};
   planned.to.epoch = std::max(planned.to.epoch, planned.from.epoch + 1);
   for (const int device : wishes.lost) planned.residency.lost.insert(DeviceId(device));
   planned.residency.storage = planned.residency.storage || wishes.storage;
@@ -111,7 +109,7 @@ Planned make(const CollectionFile& old_state, const CollectionFile& new_state, c
 
 std::string json_of(const Planned& planned, const std::string& explain) {
   const plan::Plan& plan = *planned.plan;
-  const bool known = std::any_of(plan.tensors.begin(), plan.tensors.end(),
+  const bool known = std::any_of(plan.tensors().begin(), plan.tensors().end(),
                                  [&](const plan::TensorInfo& tensor) { return tensor.name == explain; });
   if (!explain.empty() && !known) check(missing("the plan has no tensor \"" + explain + "\""));
   apps::PlanFacts facts;
@@ -148,7 +146,7 @@ std::vector<int> devices_of(const Planned& planned) {
 
 void add_plans(nb::module_& module) {
   nb::class_<Planned>(module, "Plan")
-      .def_prop_ro("digest", [](const Planned& planned) { return planned.plan->digest; })
+      .def_prop_ro("digest", [](const Planned& planned) { return planned.plan->digest(); })
       .def_prop_ro("feasible", [](const Planned& planned) { return planned.plan->feasible(); })
       .def_prop_ro("devices", devices_of)
       .def("json", json_of, nb::arg("explain"))

@@ -77,7 +77,7 @@ void expect_as_simulated(const Resized& resized, const std::string& name) {
       strategy.from_checkpoint ? sched::ChangePlanner::Source::kStorage : sched::ChangePlanner::Source::kDevices;
   const auto planned =
       planner.plan({.from = &held, .lost = {}, .to = &target, .devices = devices, .source = source}).value();
-  EXPECT_EQ(planned.shape->bytes, record.plan->bytes);
+  EXPECT_EQ(planned.shape->bytes, record.plan->bytes());
   const auto fabric = make_change_fabric(scenario.cluster);
   double transfer_s = 0, total_s = 0;
   for (const sched::ChangeStage& stage : planned.shape->stages) {

@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "labs/bounds/eigenvalues.h"
+#include "labs/bounds/known_graphs.h"
+#include "labs/bounds/replay.h"
+#include "labs/bounds/spectral.h"
+#include "labs/bounds/wavefront.h"
 #include "ptc/base/status.h"
-#include "ptc/bounds/eigenvalues.h"
-#include "ptc/bounds/known_graphs.h"
-#include "ptc/bounds/replay.h"
-#include "ptc/bounds/spectral.h"
-#include "ptc/bounds/wavefront.h"
 
 namespace scalai::bounds {
 namespace {

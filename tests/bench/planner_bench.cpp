@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <optional>
 
 #include "ptc/base/status.h"
 #include "ptc/collection/megatron.h"
@@ -39,15 +40,15 @@ double peak_rss_mib() {
 
 int64_t operations_of(const Plan& plan) {
   int64_t count = 0;
-  for (const Instance& instance : plan.instances)
-    count += static_cast<int64_t>(plan.patterns.legs(instance.pattern).size() * plan.tensors_of(instance).size());
+  for (const Instance& instance : plan.instances())
+    count += static_cast<int64_t>(plan.patterns().legs(instance.pattern).size() * plan.tensors_of(instance).size());
   return count;
 }
 
 void count(benchmark::State& state, const Plan& plan) {
   state.counters["operations"] = static_cast<double>(operations_of(plan));
-  state.counters["instances"] = static_cast<double>(plan.instances.size());
-  state.counters["patterns"] = static_cast<double>(plan.patterns.size());
+  state.counters["instances"] = static_cast<double>(plan.instances().size());
+  state.counters["patterns"] = static_cast<double>(plan.patterns().size());
   state.counters["plan_bytes"] = static_cast<double>(serialize(plan).size());
   state.counters["peak_rss_mib"] = peak_rss_mib();
 }
@@ -84,13 +85,13 @@ void BM_Boxes(benchmark::State& state) {
   to.tensors[0].layout.cuts[0].rule = tensor::SplitRule::kCeil;
   const collection::Residency residency;
   double planning_s = 0;
-  PlanDraft plan;
+  std::optional<Plan> plan;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
     plan = make_plan({.from = from, .to = to, .cluster = cluster, .residency = residency, .options = {}}).value();
     planning_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  count(state, plan);
+  count(state, *plan);
   state.counters["all_pairs_over_planner"] =
       all_pairs_s(from, to) / (planning_s / static_cast<double>(state.iterations()));
 }
@@ -131,23 +132,23 @@ void plan_model(benchmark::State& state, const Change& change) {
   to.device_of_rank.assign(candidates.begin(), candidates.begin() + to.ranks());
   to.device_of_rank = place(input, {.rule = PlacementRule::kHosts}, candidates);
   state.counters["placement_s"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  PlanDraft plan;
+  std::optional<Plan> plan;
   double patterns_s = 0;
   int64_t steps = 0, rounds = 0;
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
     plan = make_plan(input).value();
     patterns_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const Lowering lowering(plan);
+    const Lowering lowering(*plan);
     for (int device = 0; device < cluster.device_count(); ++device)
       steps += static_cast<int64_t>(lowering.program(DeviceId(device)).size());
     ++rounds;
   }
   state.counters["patterns_s"] = patterns_s / static_cast<double>(rounds);
   state.counters["program_steps"] = static_cast<double>(steps) / static_cast<double>(rounds);
-  state.counters["cross_host_gb"] = static_cast<double>(plan.bytes.cross_host) / 1e9;
-  state.counters["bound_gb"] = static_cast<double>(plan.lower_bound.cross_host) / 1e9;
-  count(state, plan);
+  state.counters["cross_host_gb"] = static_cast<double>(plan->bytes().cross_host) / 1e9;
+  state.counters["bound_gb"] = static_cast<double>(plan->lower_bound().cross_host) / 1e9;
+  count(state, *plan);
 }
 
 // A pod of 64 GPUs in one stage: eight hosts.

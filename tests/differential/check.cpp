@@ -87,7 +87,7 @@ class Mover {
     const int t = op.tensor.value;
     const bool derived = op.transfer_class == plan::TransferClass::kDerived;
     const Data& source = derived || op.hop > 0 ? new_ : old_;
-    const auto from = source.find(label(derived ? plan_.tensors[t].derived_from.value : t, e, op.src));
+    const auto from = source.find(label(derived ? plan_.tensors()[t].derived_from.value : t, e, op.src));
     complete_ = complete_ && from != source.end();
     if (!complete_) return;
     const uint64_t value = derived ? cast(from->second) : from->second;  // insertion moves what `from` points at
@@ -95,10 +95,10 @@ class Mover {
   }
 
   void free_after(int round) {
-    for (const plan::Instance& instance : plan_.instances) {
+    for (const plan::Instance& instance : plan_.instances()) {
       if (instance.round != round) continue;
       for (const TensorId id : plan_.tensors_of(instance)) {
-        for (const DeviceId device : plan_.patterns.frees(instance.pattern)) {
+        for (const DeviceId device : plan_.patterns().frees(instance.pattern)) {
           for (const int e : elements_of(instance.box, plan_.tensor(id).shape)) {
             old_.erase(label(id.value, e, Location::device(device)));
           }

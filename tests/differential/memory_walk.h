@@ -23,14 +23,14 @@ inline bool memory_is_true(const plan::Plan& plan, const plan::PlannerInput& in,
   for (const Label& own : labels_of(in.to)) after[own[3]] += new_size(own[0]);
   Labels freed;
   bool right = true;
-  for (const plan::Instance& instance : plan.instances) {
-    for (const TensorId id : plan.tensor_sets[instance.tensors]) {
+  for (const plan::Instance& instance : plan.instances()) {
+    for (const TensorId id : plan.tensor_sets()[instance.tensors]) {
       const std::vector<int> elements = elements_of(instance.box, in.from.tensors[id.value].shape);
-      for (const DeviceId device : plan.patterns.frees(instance.pattern)) {
+      for (const DeviceId device : plan.patterns().frees(instance.pattern)) {
         changes[device.value][instance.round + 1] -= std::ssize(elements) * old_size(id.value);
         for (const int e : elements) {
           const Label at = label(id.value, e, plan::Location::device(device));
-          right = right && plan.memory_cap >= 0 && held.contains(at) && freed.emplace(at, instance.round).second;
+          right = right && plan.memory_cap() >= 0 && held.contains(at) && freed.emplace(at, instance.round).second;
         }
       }
     }
@@ -50,9 +50,9 @@ inline bool memory_is_true(const plan::Plan& plan, const plan::PlannerInput& in,
     int64_t now = 0, most = larger;
     for (const auto& [round, bytes] : rounds) most = std::max(most, now += bytes);
     memory.push_back({DeviceId(device), before, after[device], most - larger});
-    right = right && (plan.memory_cap < 0 || most - larger <= plan.memory_cap);
+    right = right && (plan.memory_cap() < 0 || most - larger <= plan.memory_cap());
   }
-  return right && plan.memory == memory;
+  return right && plan.memory() == memory;
 }
 
 }  // namespace scalai::differential

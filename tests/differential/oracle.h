@@ -34,12 +34,12 @@ inline std::string judge(const plan::Plan& plan, const plan::PlannerInput& in) {
     const bool kept = op.transfer_class == TransferClass::kKept;
     const std::vector<int> elements = elements_of(op.box, in.to.tensors[t].shape);
     const int64_t size = storage ? old_size(t) : op.transfer_class > TransferClass::kDerived ? wire(t) : new_size(t);
-    bool right = op.bytes == std::ssize(elements) * size && op.bytes > 0 && op.round >= 0 && op.round < plan.rounds &&
+    bool right = op.bytes == std::ssize(elements) * size && op.bytes > 0 && op.round >= 0 && op.round < plan.rounds() &&
                  op.transfer_class == class_of(in, op) &&
                  (!kept || (time == 1 && in.from.tensors[t].dtype == in.to.tensors[t].dtype));
     const Labels& source = derived || op.hop > 0 ? came : held;
     for (const int e : elements) {
-      const auto from = source.find(label(derived ? plan.tensors[t].derived_from.value : t, e, op.src));
+      const auto from = source.find(label(derived ? plan.tensors()[t].derived_from.value : t, e, op.src));
       const auto to = came.find(label(t, e, Location::device(op.dst)));
       right = right && (storage ? in.residency.storage : from != source.end() && from->second < time) &&
               to != came.end() && to->second == kNever;
@@ -59,12 +59,12 @@ inline std::string judge(const plan::Plan& plan, const plan::PlannerInput& in) {
     if (time == kNever) lacking.insert({at[0], at[1]});
     if (time != kNever && travels(at)) to_move += wire(at[0]);
   }
-  for (const auto& [id, box] : plan.missing)
+  for (const auto& [id, box] : plan.missing())
     for (const int e : elements_of(box, in.to.tensors[id.value].shape))
       if (!missing.insert({id.value, e}).second || anyone.contains({id.value, e})) return "wrongly missing";
   if (missing != lacking || (in.residency.storage && !missing.empty()))
     return "what never comes is not what is missing";
-  const plan::ClassBytes& b = plan.bytes;
+  const plan::ClassBytes& b = plan.bytes();
   if (bytes != std::array{b.kept, b.same_device, b.derived, b.same_host, b.cross_host, b.from_storage})
     return "the bytes by class are not those of the operations";
   if (b.same_host + b.cross_host != to_move)

@@ -4,6 +4,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/set_operations.h"
 #include "tests/differential/cases.h"
 #include "tests/differential/check.h"
@@ -59,9 +60,9 @@ TEST(Oracle, FindsWhatIsWrongWithAPlan) {
     }
     if (i % 4 == 2 && drawn.cluster.device_count() == 1) continue;
     if (i % 4 == 3 && victim.box.rank == 0) continue;
-    plan::PlanDraft spoiled = *plan;
+    plan::PlanDraft spoiled = plan->draft();
     plan::set_operations(spoiled, operations);
-    EXPECT_NE(judge(spoiled, drawn.input()), "") << "spoilt: " << i % 4;
+    EXPECT_NE(judge(plan::seal(std::move(spoiled)), drawn.input()), "") << "spoilt: " << i % 4;
     ++spoilt;
   }
   EXPECT_GT(spoilt, 200);

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "near/answer.h"
+#include "labs/near/answer.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/near.pb.h"
 #include "tests/fuzz/data_fuzz_support.h"

@@ -23,15 +23,15 @@ using namespace scalai;
 void use(const plan::Plan& plan) {
   constexpr size_t kMostInstances = 1000;
   constexpr int64_t kMostDevice = 1000;
-  for (const auto* side : {&plan.src_devices, &plan.dst_devices}) {
+  for (const auto* side : {&plan.src_devices(), &plan.dst_devices()}) {
     for (const DeviceId device : *side) {
       if (device.value > kMostDevice) return;
     }
   }
-  if (plan.instances.size() > kMostInstances) return;
+  if (plan.instances().size() > kMostInstances) return;
   const plan::Lowering lowering(plan);
   int64_t bytes = 0;
-  for (const DeviceId device : plan.dst_devices) {
+  for (const DeviceId device : plan.dst_devices()) {
     for (const plan::ProgramStep& step : lowering.program(device)) SCALAI_CHECK(step.bytes >= 0);
   }
   for (const plan::DeviceTraffic& traffic : plan::device_traffic(plan)) bytes = std::max(bytes, traffic.received);
@@ -45,7 +45,7 @@ void try_plan(const std::string& bytes) {
     return;
   }
   const auto again = plan::parse_plan(plan::serialize(*plan));
-  SCALAI_CHECK(again.ok() && again->digest == plan->digest, "a plan changed when written and read");
+  SCALAI_CHECK(again.ok() && again->digest() == plan->digest(), "a plan changed when written and read");
   use(*plan);
 }
 

@@ -13,8 +13,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/collection", {"ptc/tensor", "ptc/model", "ptc/proto"}},
       {"ptc/plan", {"ptc/cluster", "ptc/collection"}, {"ptc/checkpoint/naming"}},
       {"ptc/change", {"ptc/plan"}},
-      {"ptc/bounds", {"ptc/base"}},
-      {"ptc/parallel", {"ptc/plan", "ptc/bounds"}},
+      {"ptc/parallel", {"ptc/plan"}},
       {"ptc/data", {"ptc/base"}},
       {"ptc/checkpoint/safetensors", {"ptc/collection"}},
       {"ptc/checkpoint/naming", {"ptc/collection"}},
@@ -25,7 +24,6 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/scenario", {"ptc/change", "ptc/parallel", "ptc/data", "ptc/sched", "ptc/checkpoint/naming"}},
       {"ptc/control", {"ptc/scenario"}},
       {"ptc/report", {"ptc/control"}},
-      {"near", {"ptc/proto"}},
       {"sim/jobs", {"ptc/report", "sim"}},
       {"sim", {"ptc/control"}, {"ptc/report", "sim/jobs"}},
       {"executor/secret", {"ptc/base"}},
@@ -47,18 +45,23 @@ const std::vector<FolderRule>& folder_rules() {
       {"executor/bench", {"executor/controller", "executor/cuda"}, {"ptc/report"}},
       {"vfs/remote", {"ptc/base"}},
       {"vfs", {"vfs/remote", "ptc/data", "ptc/checkpoint/views"}},
-      {"apps/common", {"ptc/report", "ptc/transform", "near"}},
+      {"apps/common", {"ptc/report", "ptc/transform"}},
       {"apps/jobs", {"apps/common", "sim/jobs"}},
-      {"apps/accuracy", {"apps/common", "ptc/parallel", "sim/jobs"}},
       {"apps/checkpoint",
        {"apps/common", "apps/exec", "ptc/checkpoint/views", "vfs/remote", "executor/cuda", "executor/live"}},
+      {"apps/parallelize", {"apps/common"}},
       {"apps/data", {"apps/common", "ptc/data", "vfs/remote"}},
-      {"apps/near", {"apps/common", "apps/exec", "executor/live", "near", "ptc/checkpoint/views", "ptc/data"}},
       {"apps/exec", {"apps/common", "executor/bench", "executor/sync", "sim", "vfs"}},
       {"apps/fs", {"apps/common", "apps/exec", "executor/live", "vfs"}},
       {"examples", {"ptc/plan"}},
       {"python/module", {"apps", "ptc/checkpoint/views", "ptc/data", "ptc/plan", "ptc/scenario", "executor/cuda"}},
       {"apps", {"*"}},
+      {"labs/bounds", {"ptc/base"}},
+      {"labs/bounds/offload", {"labs/bounds", "ptc/parallel"}},
+      {"labs/bounds/commands", {"apps/parallelize", "labs/bounds/offload"}},
+      {"labs/near", {"ptc/proto"}},
+      {"labs/near/commands", {"apps/checkpoint", "labs/near", "ptc/data"}},
+      {"labs/validation", {"apps/common", "ptc/parallel", "sim/jobs"}},
       {"tests", {"*"}},
   };
   return rules;
@@ -79,8 +82,8 @@ const std::vector<LibraryRule>& library_rules() {
       {"sqlite3.h", {"executor", "ptc/report/query", "tests/fuzz"}},
       {"curl/", {"vfs"}},
       {"openssl/", {"executor/secret"}},
-      {"Eigen/", {"ptc/bounds"}},
-      {"Spectra/", {"ptc/bounds"}},
+      {"Eigen/", {"labs/bounds"}},
+      {"Spectra/", {"labs/bounds"}},
   };
   return rules;
 }
@@ -88,8 +91,8 @@ const std::vector<LibraryRule>& library_rules() {
 // In pieces, so that this file does not contain what it forbids.
 const std::vector<BannedWord>& words() {
   const std::string reminder = "open an issue or do it now";
-  const std::string result = "results go to stdout in apps/ and ptc/base only; use stderr or return a value";
-  const std::vector<std::string> printers = {"apps/", "ptc/base/", "tests/"};
+  const std::string result = "results go to stdout in apps/, labs/ and ptc/base only; use stderr or return a value";
+  const std::vector<std::string> printers = {"apps/", "labs/", "ptc/base/", "tests/"};
   const std::string tree = "read_json() of ptc/base/json.h refuses what is nested too deeply to be walked";
   const std::vector<std::string> json_readers = {"ptc/base/json.cpp", "tests/"};
   const std::vector<std::string> json_writers = {"ptc/base/json.cpp", "tests/"};
@@ -103,7 +106,7 @@ const std::vector<BannedWord>& words() {
       {std::string("HA") + "CK", Where::kText, {}, reminder},
       {std::string("/wo") + "rk/", Where::kText, {}, "a path of one machine"},
       {std::string("not yet ") + "supported", Where::kText, {}, "say what is supported"},
-      {"std::cout", Where::kCode, {"apps/"}, result},
+      {"std::cout", Where::kCode, {"apps/", "labs/"}, result},
       {"stdout", Where::kCode, printers, result},
       {"printf(", Where::kCode, printers, result},
       {"puts(", Where::kCode, printers, result},
@@ -141,6 +144,23 @@ const std::vector<Exception>& long_function_exceptions() {
   return exceptions;
 }
 
+// Older than the rule: each is two ideas that are still one class.
+const std::vector<Exception>& scattered_exceptions() {
+  static const std::vector<Exception> exceptions = {
+      {"near:Annotations", "its file is read apart"},
+      {"ptc/checkpoint/naming:Families", "the families are read in one source and found in the other"},
+      {"ptc/checkpoint/naming:Family", "what it makes of a config.json lies apart"},
+      {"ptc/checkpoint/views:Checkpoint", "its verification lies apart"},
+      {"ptc/checkpoint/views:Checkpoint::State", "its verification lies apart"},
+      {"ptc/checkpoint/views:View", "its manifest lies apart"},
+      {"ptc/checkpoint/views:View::State", "its forms lie apart"},
+      {"ptc/data:Index", "its verification lies apart"},
+      {"sim:IterationEngine", "an engine in the order of an iteration's phases"},
+      {"sim/jobs:Engine", "its decisions lie apart"},
+  };
+  return exceptions;
+}
+
 // Sources that implement a part of a header whose test has another name.
 const std::vector<Exception>& untested_exceptions() {
   static const std::vector<Exception> exceptions = {
@@ -153,27 +173,32 @@ const std::vector<Exception>& untested_exceptions() {
       {"python/module/plans.cpp", "for Python; python/tests/test_planning.py calls all of it"},
       {"python/module/samples.cpp", "for Python; python/tests/test_sampling.py calls all of it"},
       {"python/module/transforms.cpp", "for Python; python/tests/test_transforms.py calls all of it"},
-      {"near/annotation_file.cpp", "a part of annotation.h; annotation_test"},
+      {"labs/near/annotation_file.cpp", "a part of annotation.h; annotation_test"},
       {"apps/checkpoint/step_device_option.cpp", "an option; tests/reshard_command_test.cpp runs it"},
-      {"apps/checkpoint/stats_near.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
-      {"apps/checkpoint/fetched_files.cpp",
+      {"labs/near/commands/stats_near.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
+      {"labs/near/commands/fetched_files.cpp",
        "what hosts of `scalai checkpoint stats` do not look at; tests/stats_command_test runs it"},
       {"apps/checkpoint/live_source.cpp", "runs of `scalai checkpoint stats`; tests/exec_live_views_test runs it"},
-      {"apps/checkpoint/spread_checkpoint.cpp", "a checkpoint on several hosts; tests/stats_command_test runs it"},
-      {"apps/checkpoint/stats_parts.cpp", "`scalai checkpoint stats-parts`; tests/stats_command_test runs it"},
-      {"apps/checkpoint/stats_spread.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
-      {"apps/common/near_hosts.cpp", "hosts and launchers; cases/near.case gives good and bad ones"},
-      {"apps/near/near_command.cpp", "a command; tests/near_command_test runs it"},
-      {"apps/near/near_explain.cpp", "--explain of it; cases/near.case has it"},
-      {"apps/near/near_run.cpp", "a run as its source; tests/exec_live_views_test reads one"},
-      {"apps/near/near_source.cpp", "its source and hosts; cases/near.case gives good and bad ones"},
-      {"executor/controller/job_work_copies.cpp", "a part of job_work.h; trainer_work_test, exec_runtime_test"},
-      {"executor/controller/job_work_resume.cpp", "a part of job_work.h; exec_runtime_resume_test"},
+      {"labs/near/commands/spread_checkpoint.cpp", "a checkpoint on several hosts; tests/stats_command_test runs it"},
+      {"labs/near/commands/stats_parts.cpp", "`scalai checkpoint stats-parts`; tests/stats_command_test runs it"},
+      {"labs/near/commands/stats_spread.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
+      {"apps/common/host_options.cpp", "options; cases/near.case and tests/stats_command_test give them"},
+      {"labs/near/commands/near_hosts.cpp", "hosts and launchers; cases/near.case gives good and bad ones"},
+      {"labs/near/commands/near_command.cpp", "a command; tests/near_command_test runs it"},
+      {"labs/near/commands/near_explain.cpp", "--explain of it; cases/near.case has it"},
+      {"labs/near/commands/near_run.cpp", "a run as its source; tests/exec_live_views_test reads one"},
+      {"labs/near/commands/near_source.cpp", "its source and hosts; cases/near.case gives good and bad ones"},
+      {"executor/controller/internal/executions.cpp",
+       "executions of ExecRuntime; exec_runtime_test kills workers in them"},
+      {"executor/controller/internal/training_progress.cpp",
+       "training of ExecRuntime; trainer_work_test, exec_runtime_test"},
       {"executor/controller/shown_state.cpp", "sync_test of executor/sync and tests/exec_live_views_test show states"},
       {"executor/live/reading.cpp", "a part of live_run, which live_run_test and tests/exec_live_views_test read with"},
       {"executor/trainers/testing/trainer_main.cpp", "a program that trainers_test and trainer_work_test start"},
       {"executor/worker/training.cpp", "executor/controller/trainer_work_test runs whole jobs with it"},
-      {"executor/worker/worker_state.cpp", "a part of worker.h; worker_test"},
+      {"executor/worker/internal/device_work.cpp", "commands of Worker; worker_test sends them"},
+      {"executor/worker/internal/file_work.cpp", "commands of Worker; worker_test and sample_work_test send them"},
+      {"executor/worker/internal/holdings.cpp", "what Worker holds; worker_test and takeover_test ask for it"},
       {"ptc/control/training.h", "job_test"},
       {"apps/jobs/sim_cluster.cpp",
        "`scalai sim` of many jobs; sched_scenarios_test and cases/jobs.case run it, well and badly"},
@@ -193,24 +218,24 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/plan/plan_request.cpp",
        "options of `scalai plan`; plan_command_test runs good ones, cases/plan_errors.case bad ones"},
       {"apps/common/problems.cpp", "what is wrong with a command line; cases/plan_errors.case has it"},
-      {"apps/parallelize/offload_output.cpp", "--offload of it; offload_command_test reads it"},
+      {"labs/bounds/commands/offload_output.cpp", "--offload of it; offload_command_test reads it"},
       {"apps/parallelize/parallelize_change.cpp",
        "--from of it; parallelize_command_test holds it against `scalai plan`"},
       {"apps/parallelize/parallelize_options.cpp", "its options; parallelize_command_test gives them"},
       {"apps/parallelize/parallelize_output.cpp", "what it prints; parallelize_command_test reads and adds it up"},
       {"apps/parallelize/parallelize_request.cpp", "its options; parallelize_command_test runs good and bad ones"},
-      {"apps/accuracy/policies/bamboo_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/failures_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/gavel_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/oobleck_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/parcae_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/philly_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/pop_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/small_deadlines_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/small_markets_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/small_orders_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/small_shares_set.cpp", "a set of validation.h; validation_test runs it"},
-      {"apps/accuracy/policies/pollux_set.cpp", "a set of validation.h; minutes long, validation_test names it"},
+      {"labs/validation/policies/bamboo_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/failures_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/gavel_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/oobleck_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/parcae_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/philly_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/pop_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/small_deadlines_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/small_markets_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/small_orders_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/small_shares_set.cpp", "a set of validation.h; validation_test runs it"},
+      {"labs/validation/policies/pollux_set.cpp", "a set of validation.h; minutes long, validation_test names it"},
       {"apps/parallelize/parallelize_storage.cpp",
        "--storage of it; parallelize_command_test gives good and bad rates"},
       {"apps/parallelize/two_bw_output.cpp", "--planner=pipedream-2bw of it; parallelize_command_test reads it"},

@@ -11,6 +11,7 @@ const std::vector<FolderRule>& folder_rules();
 const std::vector<LibraryRule>& library_rules();
 const std::vector<BannedWord>& words();
 const std::vector<Exception>& long_function_exceptions();
+const std::vector<Exception>& scattered_exceptions();
 const std::vector<Exception>& untested_exceptions();
 
 }  // namespace scalai::tidy

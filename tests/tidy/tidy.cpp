@@ -232,6 +232,20 @@ std::vector<Finding> include_direction(const std::vector<File>& files, const std
   return findings;
 }
 
+std::vector<Finding> labs_in_core(const std::vector<File>& files) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_source(file) || lies_in(file.path, "labs") || lies_in(file.path, "tests")) continue;
+    for (const Include& include : includes_of(file.text)) {
+      if (!lies_in(include.path, "labs")) continue;
+      findings.push_back(
+          {file.path, include.line,
+           fmt::format("the core may not include {}; a lab registers itself (labs/README.md)", include.path)});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> long_functions(const std::vector<File>& files, int most_lines,
                                     const std::vector<Exception>& exceptions) {
   std::vector<Finding> findings;
@@ -275,6 +289,41 @@ std::vector<Finding> wide_lines(const std::vector<File>& files, int most_charact
       ++line;
       characters = 0;
     }
+  }
+  return findings;
+}
+
+std::vector<Finding> scattered_classes(const std::vector<File>& files, const std::vector<Exception>& exceptions) {
+  static const std::regex member(R"(((?:\w+::)*([A-Z]\w*))::~?(\w+|operator.*))");
+  std::map<std::string, std::string> source_of;  // by "folder:Class"
+  std::set<std::string> scattered;
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!ends_with(file.path, ".cpp") && !ends_with(file.path, ".cu")) continue;
+    const std::string code = code_only(file.text);
+    std::string class_name;  // of the function before
+    bool is_private = false;
+    for (const Function& function : functions_of(file.text)) {
+      std::smatch name;
+      if (!std::regex_match(function.name, name, member)) continue;
+      if (name[2] != class_name) {
+        class_name = name[2];
+        const std::regex definition(R"(\b(class|struct) (\w+::)*)" + class_name + R"(\b[^;{]*\{)");
+        is_private = std::regex_search(code, definition);  // others may have a class of this name for themselves
+      }
+      if (is_private) continue;
+      const std::string subject = test_folder_of(file.path) + ":" + name[1].str();
+      const std::string& source = source_of.try_emplace(subject, file.path).first->second;
+      if (source == file.path || !scattered.insert(subject).second) continue;
+      const bool allowed = std::any_of(exceptions.begin(), exceptions.end(),
+                                       [&](const Exception& exception) { return exception.subject == subject; });
+      if (!allowed)
+        findings.push_back({file.path, function.line, fmt::format("{} defines {}, too", source, name[1].str())});
+    }
+  }
+  for (const Exception& exception : exceptions) {
+    if (scattered.count(exception.subject) == 0)
+      findings.push_back({exception.subject, 0, "excepted, but in one source"});
   }
   return findings;
 }

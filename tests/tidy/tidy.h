@@ -45,6 +45,9 @@ struct LibraryRule {
 std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
                                        const std::vector<LibraryRule>& libraries);
 
+// Includes of labs/ outside of labs/ and tests/: labs use the core, which does without them (-DSCALAI_LABS=OFF).
+std::vector<Finding> labs_in_core(const std::vector<File>& files);
+
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
 struct Exception {
@@ -57,6 +60,10 @@ std::vector<Finding> long_functions(const std::vector<File>& files, int most_lin
 std::vector<Finding> long_files(const std::vector<File>& files, int most_lines);
 // Lines of C++ with more characters, those within literals apart.
 std::vector<Finding> wide_lines(const std::vector<File>& files, int most_characters);
+
+// Classes that a header declares and whose member functions more than one source of the folder defines. The subject of
+// an exception is "folder:Class"; one that excepts nothing is a finding, too.
+std::vector<Finding> scattered_classes(const std::vector<File>& files, const std::vector<Exception>& exceptions);
 
 struct FunctionStatistics {
   int functions = 0;

@@ -54,6 +54,8 @@ TEST_F(Tree, IsRead) {
 
 TEST_F(Tree, IncludesGoDown) { EXPECT_NO_FINDINGS(include_direction(files(), folder_rules(), library_rules())); }
 
+TEST_F(Tree, TheCoreDoesWithoutLabs) { EXPECT_NO_FINDINGS(labs_in_core(files())); }
+
 TEST_F(Tree, FunctionsAreShort) {
   EXPECT_NO_FINDINGS(long_functions(files(), kFunctionLines, long_function_exceptions()));
   const FunctionStatistics statistics = function_statistics(files());
@@ -63,6 +65,7 @@ TEST_F(Tree, FunctionsAreShort) {
 }
 
 TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)); }
+TEST_F(Tree, ClassesHaveOneSource) { EXPECT_NO_FINDINGS(scattered_classes(files(), scattered_exceptions())); }
 TEST_F(Tree, LinesAreNarrow) { EXPECT_NO_FINDINGS(wide_lines(files(), kLineCharacters)); }
 TEST_F(Tree, HasNoUnusedFunctions) { EXPECT_NO_FINDINGS(unused_functions(files())); }
 TEST_F(Tree, ReadmesNameWhatIsThere) { EXPECT_NO_FINDINGS(unknown_names(files())); }
@@ -96,6 +99,20 @@ TEST(IncludeDirection, AllowsWhatLiesBelow) {
   EXPECT_NO_FINDINGS(direction("sim/a.cpp", "#include <simgrid/s4u.hpp>\n#include \"ptc/sched/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("sim/jobs/a.cpp", "#include \"sim/internal/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("apps/a.cpp", "#include \"sim/b.h\"\n#include \"vfs/c.h\"\n"));
+}
+
+TEST(LabsInCore, RefusesThemOutsideOfLabsAndTests) {
+  const std::string text = "#include \"ptc/base/b.h\"\n#include \"labs/near/a.h\"\n";
+  for (const char* path :
+       {"apps/a.cpp", "apps/scalai_main.cpp", "ptc/plan/a.h", "python/module/a.cpp", "labsome/a.cpp"}) {
+    const auto found = labs_in_core({{path, text}});
+    ASSERT_EQ(found.size(), 1U) << path;
+    EXPECT_EQ(found[0].str(), std::string(path) +
+                                  ":2: the core may not include labs/near/a.h; a lab registers itself "
+                                  "(labs/README.md)");
+  }
+  EXPECT_NO_FINDINGS(labs_in_core({{"labs/bounds/a.cpp", text}, {"tests/fuzz/a_fuzz.cpp", text}}));
+  EXPECT_NO_FINDINGS(labs_in_core({{"apps/a.cpp", "// #include \"labs/near/a.h\"\n#include \"ptc/labs/a.h\"\n"}}));
 }
 
 TEST(IncludeDirection, RefusesUpAndSideways) {
@@ -169,6 +186,21 @@ TEST(LongFiles, CountsLines) {
   const File above{"b.h", std::string(kFileLines + 1, '\n')};
   const File document{"c.md", std::string(kFileLines + 1, '\n')};
   EXPECT_THAT(paths_of(long_files({at_limit, above, document}, kFileLines)), ElementsAre("b.h"));
+}
+
+TEST(ScatteredClasses, AreNamedOnceWithTheOtherSource) {
+  const std::string local = "class Reader {\n  int read();\n};\nint Reader::read() { return 1; }\n";
+  const std::vector<File> files = {
+      {"a/x.cpp", "X::X() : i_(1) {}\nint X::Part::one() { return 1; }\nint free() { return 1; }\n" + local},
+      {"a/internal/x_more.cpp", "int X::f() const { return 1; }\nint X::g() { return 1; }\n" + local},
+      {"a/y.cpp", "int X::Part::two() { return 1; }\n"},
+      {"b/x.cpp", "int X::f() { return 1; }\nint scalai::g() { return 1; }\n"},
+      {"b/y.cpp", "int scalai::h() { return 1; }\n"}};
+  const auto findings = scattered_classes(files, {{"a:X::Part", "why"}});
+  ASSERT_EQ(findings.size(), 1u) << report(findings);
+  EXPECT_EQ(findings[0].str(), "a/internal/x_more.cpp:1: a/x.cpp defines X, too");
+  EXPECT_THAT(paths_of(scattered_classes(files, {{"a:X", "why"}, {"a:X::Part", "why"}, {"b:X", "why"}})),
+              ElementsAre("b:X"));
 }
 
 TEST(WideLines, CountCharactersOutsideOfLiterals) {

@@ -273,7 +273,7 @@ inline Ran execute(const scenario::Scenario& scenario, const std::string& strate
 
 inline std::vector<std::string> digests(const control::RunReport& report) {
   std::vector<std::string> list;
-  for (const auto& plan : report.plans) list.push_back(plan->digest);
+  for (const plan::Plan& plan : report.plans) list.push_back(plan.digest());
   return list;
 }
 

@@ -150,7 +150,7 @@ inline constexpr int64_t kChunk = 16 * kGrain;
 
 // A memory on such a GPU, in small chunks.
 struct OnFakeGpu {
-  explicit OnFakeGpu(int64_t chunks = 64, SegmentOptions options = {.capacity = 256 * kChunk, .leave_free = 0})
+  explicit OnFakeGpu(int64_t chunks = 64, const SegmentOptions& options = {.capacity = 256 * kChunk, .leave_free = 0})
       : gpu(std::make_shared<FakeGpu>()) {
     gpu->chunk_bytes = kChunk;
     gpu->chunks = chunks;

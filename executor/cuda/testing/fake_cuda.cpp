@@ -380,7 +380,9 @@ CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
   if (bytes != kChunk) return CUDA_ERROR_INVALID_VALUE;
   SCALAI_CHECK(m.mapped.erase(address) == 1);
   m.ranges.erase(address);
-  ::mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  void* const kept =
+      ::mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  SCALAI_CHECK(kept != MAP_FAILED);
   return CUDA_SUCCESS;
 }
 CUresult fake_granularity(size_t* bytes, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {

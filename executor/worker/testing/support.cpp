@@ -20,7 +20,7 @@ CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t s
   prepare.set_job(kJob);
   prepare.set_name("job");
   prepare.set_to_version(StateVersion::epoch(to.epoch).wire());
-  prepare.set_device_version(StateVersion::epoch(plan.from_epoch).wire());
+  prepare.set_device_version(StateVersion::epoch(plan.from_epoch()).wire());
   prepare.set_host_version(kSnapshot.wire());
   prepare.set_step(step);
   prepare.set_plan(plan::serialize(plan));
@@ -146,7 +146,7 @@ void SmallCluster::advance(const Collection& side, int64_t step) {
 
 plan::ClassBytes SmallCluster::run_rounds(const plan::Plan& plan, int64_t to_epoch) {
   plan::ClassBytes bytes;
-  for (int32_t round = 0; round < plan.rounds; ++round) {
+  for (int32_t round = 0; round < plan.rounds(); ++round) {
     for (int32_t hop = 0; hop <= std::max(0, plan::last_hop(plan, round)); ++hop) {
       for (const ReplyBody& reply : ask_all(round_body(to_epoch, round, hop))) {
         for (const proto::TransferRecord& record : reply.transfers())

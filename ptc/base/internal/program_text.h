@@ -54,4 +54,9 @@ std::string command_man_page(const Program& program, const CommandSpec& spec);
 // `help`, `completion` and `man`, which every program has.
 std::vector<CommandSpec> builtin_specs(const Program& program);
 
+// --- process.cpp --------------------------------------------------------------------------------------------------
+
+// What to do about a program that is not there. Builds may leave out those of labs/.
+std::string missing_program_hint(const std::string& program);
+
 }  // namespace scalai

@@ -3,7 +3,6 @@
 // command that runs it. Also the costs of a change before it is decided on, for jobs that choose what pays off. One
 // thread; changes nothing.
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -42,10 +41,9 @@ class ChangePlanner {
   // True if plans from live state keep to a memory cap, and for it may give up old state early.
   bool caps_memory() const { return scenario_.memory_cap >= 0 && strategy_.caps_memory(); }
   // Error: no order keeps the memory cap.
-  absl::StatusOr<std::shared_ptr<const plan::Plan>> make_plan(const Source& source,
-                                                              const collection::Collection& to) const;
+  absl::StatusOr<plan::Plan> make_plan(const Source& source, const collection::Collection& to) const;
   // Of the job's reconfiguration under way.
-  Execute execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const;
+  Execute execution(const Job& job, const Source& source, plan::Plan plan) const;
 
   // ---- its cost ahead of time
   // No change takes less.

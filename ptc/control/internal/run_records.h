@@ -2,7 +2,6 @@
 // Records of a run while it goes on: the log of events, plans, spans of jobs for the trace, state bytes on devices. The
 // report is made of these and of the records that each job keeps. One thread.
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,7 @@ class RunRecords {
 
   // The event is in the log; so many are now.
   size_t log(Event event);
-  void add(std::shared_ptr<const plan::Plan> plan) { plans_.push_back(std::move(plan)); }
+  void add(plan::Plan plan) { plans_.push_back(std::move(plan)); }
   void add(JobSpan span) { spans_.push_back(std::move(span)); }
   void add(const ScriptRecord& happened) { script_.push_back(happened); }
   // A span of the job, on its devices, from the end of the one before it.
@@ -32,7 +31,7 @@ class RunRecords {
   // State bytes on the job's devices, and on those that it has left.
   void sample_memory(const Job& job, double now_s);
 
-  const std::vector<std::shared_ptr<const plan::Plan>>& plans() const { return plans_; }
+  const std::vector<plan::Plan>& plans() const { return plans_; }
   // As Control::status.
   std::vector<JobStatus> status(double at_s) const;
   const std::vector<LossRecord>& losses() const { return losses_; }
@@ -42,7 +41,7 @@ class RunRecords {
  private:
   const scenario::Scenario& scenario_;
   const Jobs& jobs_;
-  std::vector<std::shared_ptr<const plan::Plan>> plans_;
+  std::vector<plan::Plan> plans_;
   std::vector<Event> events_;
   std::vector<JobSpan> spans_;
   std::vector<LossRecord> losses_;

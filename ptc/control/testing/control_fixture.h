@@ -45,9 +45,9 @@ inline std::string text_of(const Command& command) {
     }
     std::string operator()(const Execute& e) const {
       return fmt::format("execute {} epoch {} {} {} restore {} costs {} {} {} {} {}{}{}", e.job, e.epoch,
-                         e.reconfiguration, e.plan->digest, e.restore, e.costs.plan_s, e.costs.restart_s,
-                         e.costs.allocate_bytes_per_s, e.costs.verify_bytes_per_s,
-                         e.costs.communicator_s, e.costs.transfer_start_s, flows(e.stage), flows(e.load));
+                         e.reconfiguration, e.plan->digest(), e.restore, e.costs.plan_s, e.costs.restart_s,
+                         e.costs.allocate_bytes_per_s, e.costs.verify_bytes_per_s, e.costs.communicator_s,
+                         e.costs.transfer_start_s, flows(e.stage), flows(e.load));
     }
     std::string operator()(const Abort& a) const { return fmt::format("abort {}", a.job); }
     std::string operator()(const Commit& c) const { return fmt::format("commit {} {}", c.job, c.epoch); }

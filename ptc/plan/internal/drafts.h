@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "ptc/plan/plan.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan::internal {
 

@@ -119,7 +119,7 @@ void DeviceCheck::check_frees() {
     if (kept_.covered(box) != 0) wrong_free(instance, "the device keeps it");
   }
   if (const auto twice = freed_.clash()) wrong_free(case_->frees[twice->second], "a part of it is freed twice");
-  if (plan_.memory_cap < 0) return;
+  if (plan_.memory_cap() < 0) return;
   for (const Box& box : case_->held.boxes()) {
     if (kept_.covered(box) + freed_.covered(box) == elements_in(box)) continue;
     problems_.add(fmt::format("tensor {} is neither kept nor given back by g{}", facts_.name_of_box(case_->tensor, box),

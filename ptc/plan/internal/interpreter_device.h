@@ -42,8 +42,8 @@ class DeviceCheck {
   void check(const DeviceCase& one, const BoxList& missing);
 
  private:
-  const tensor::Box& box_of(int32_t instance) const { return plan_.instances[static_cast<size_t>(instance)].box; }
-  int32_t round_of(int32_t instance) const { return plan_.instances[static_cast<size_t>(instance)].round; }
+  const tensor::Box& box_of(int32_t instance) const { return plan_.instances()[static_cast<size_t>(instance)].box; }
+  int32_t round_of(int32_t instance) const { return plan_.instances()[static_cast<size_t>(instance)].round; }
   bool before(const Use& a, const Use& b) const;
   void wrong(const Use& use, std::string_view why) const;
   void check_arrivals(const BoxList& missing);

@@ -43,9 +43,9 @@ size_t hash_of(const Lie& lie) {
 }  // namespace
 
 std::vector<std::vector<TensorId>> tensors_alike(const Plan& plan, const InterpreterInput& input) {
-  const size_t tensors = plan.tensors.size();
+  const size_t tensors = plan.tensors().size();
   const auto extra = by_tensor(input.residency.extra, tensors);
-  const auto missing = by_tensor(plan.missing, tensors);
+  const auto missing = by_tensor(plan.missing(), tensors);
   std::vector<Lie> lies;  // of the first of each group
   std::vector<std::vector<TensorId>> groups;
   absl::flat_hash_map<size_t, std::vector<size_t>> by_hash;
@@ -53,7 +53,7 @@ std::vector<std::vector<TensorId>> tensors_alike(const Plan& plan, const Interpr
     Lie lie{anonymous(input.from.tensors[i]), anonymous(input.to.tensors[i]), {}, {}};
     for (const size_t at : extra[i])
       lie.copies.emplace_back(input.residency.extra[at].box, input.residency.extra[at].host);
-    for (const size_t at : missing[i]) lie.missing.push_back(plan.missing[at].box);
+    for (const size_t at : missing[i]) lie.missing.push_back(plan.missing()[at].box);
     std::vector<size_t>& candidates = by_hash[hash_of(lie)];
     const auto known = std::find_if(candidates.begin(), candidates.end(), [&](size_t at) { return lies[at] == lie; });
     const size_t group = known == candidates.end() ? groups.size() : *known;
@@ -68,11 +68,11 @@ std::vector<std::vector<TensorId>> tensors_alike(const Plan& plan, const Interpr
 }
 
 Ways::Ways(const Plan& plan, const std::vector<std::vector<int32_t>>& instances)
-    : plan_(plan), instances_(instances), way_(plan.instances.size()) {
-  std::vector<int32_t> order(plan.instances.size());
+    : plan_(plan), instances_(instances), way_(plan.instances().size()) {
+  std::vector<int32_t> order(plan.instances().size());
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int32_t i) {
-    const Instance& instance = plan.instances[static_cast<size_t>(i)];
+    const Instance& instance = plan.instances()[static_cast<size_t>(i)];
     return std::tie(instance.pattern, instance.round, instance.box);
   };
   std::sort(order.begin(), order.end(),
@@ -81,8 +81,8 @@ Ways::Ways(const Plan& plan, const std::vector<std::vector<int32_t>>& instances)
     const bool same = i > 0 && key(order[i]) == key(order[i - 1]);
     way_[static_cast<size_t>(order[i])] = same ? way_[static_cast<size_t>(order[i - 1])] : order[i];
   }
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    const auto legs = plan.patterns.legs(pattern);
+  for (int32_t pattern = 0; pattern < plan.patterns().size(); ++pattern) {
+    const auto legs = plan.patterns().legs(pattern);
     derives_.push_back(std::any_of(legs.begin(), legs.end(),
                                    [](const Leg& leg) { return leg.transfer_class == TransferClass::kDerived; }));
   }
@@ -96,7 +96,7 @@ std::vector<Travellers> Ways::apart(const std::vector<TensorId>& alike) const {
     bool derives = false;
     for (const int32_t instance : instances_[static_cast<size_t>(id.value)]) {
       ways.push_back(way_[static_cast<size_t>(instance)]);
-      derives = derives || derives_[static_cast<size_t>(plan_.instances[static_cast<size_t>(instance)].pattern)];
+      derives = derives || derives_[static_cast<size_t>(plan_.instances()[static_cast<size_t>(instance)].pattern)];
     }
     std::sort(ways.begin(), ways.end());
     if (derives) ways.push_back(-1 - id.value);

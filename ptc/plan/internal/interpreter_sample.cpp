@@ -25,19 +25,19 @@ class SampleInterpreter {
         old_rank_(ranks_of(input.from)),
         new_rank_(ranks_of(input.to)),
         roles_(static_cast<size_t>(input.cluster.device_count())),
-        instances_(static_cast<size_t>(plan.patterns.size())) {
+        instances_(static_cast<size_t>(plan.patterns().size())) {
     for (const DeviceId lost : input.residency.lost) {
       if (lost.valid() && static_cast<size_t>(lost.value) < old_rank_.size())
         old_rank_[static_cast<size_t>(lost.value)] = -1;
     }
-    for (const Missing& missing : plan.missing) {
-      missing_.resize(plan.tensors.size());
+    for (const Missing& missing : plan.missing()) {
+      missing_.resize(plan.tensors().size());
       missing_[static_cast<size_t>(missing.tensor.value)].add(missing.box);
     }
     for (BoxList& list : missing_) list.prepare();
     find_roles(devices);
-    for (size_t i = 0; i < plan.instances.size(); ++i)
-      instances_[static_cast<size_t>(plan.instances[i].pattern)].push_back(static_cast<int32_t>(i));
+    for (size_t i = 0; i < plan.instances().size(); ++i)
+      instances_[static_cast<size_t>(plan.instances()[i].pattern)].push_back(static_cast<int32_t>(i));
   }
 
   void check(DeviceId device) {
@@ -46,7 +46,7 @@ class SampleInterpreter {
     int64_t before = 0;
     int64_t after = 0;
     one_.device = device;
-    for (size_t i = 0; i < plan_.tensors.size() && !problems_.full(); ++i) {
+    for (size_t i = 0; i < plan_.tensors().size() && !problems_.full(); ++i) {
       load(TensorId(static_cast<int64_t>(i)));
       check_.check(one_, missing_.empty() ? none_ : missing_[i]);
       check_sources();
@@ -84,12 +84,13 @@ class SampleInterpreter {
     const auto note = [&](int32_t device, const Role& role) {
       if (drawn[static_cast<size_t>(device)]) roles_[static_cast<size_t>(device)].push_back(role);
     };
-    for (int32_t pattern = 0; pattern < plan_.patterns.size(); ++pattern) {
-      for (const Leg& leg : plan_.patterns.legs(pattern)) {
+    for (int32_t pattern = 0; pattern < plan_.patterns().size(); ++pattern) {
+      for (const Leg& leg : plan_.patterns().legs(pattern)) {
         note(leg.dst.value, {pattern, Kind::kArrives, &leg});
         if (is_read(leg)) note(leg.src.index, {pattern, Kind::kLeaves, &leg});
       }
-      for (const DeviceId device : plan_.patterns.frees(pattern)) note(device.value, {pattern, Kind::kFreed, nullptr});
+      for (const DeviceId device : plan_.patterns().frees(pattern))
+        note(device.value, {pattern, Kind::kFreed, nullptr});
     }
   }
 
@@ -97,7 +98,7 @@ class SampleInterpreter {
     std::vector<Touch> touches;
     for (const Role& role : roles_[static_cast<size_t>(device.value)]) {
       for (const int32_t i : instances_[static_cast<size_t>(role.pattern)]) {
-        for (const TensorId id : plan_.tensors_of(plan_.instances[static_cast<size_t>(i)]))
+        for (const TensorId id : plan_.tensors_of(plan_.instances()[static_cast<size_t>(i)]))
           touches.push_back({id, i, role.kind, role.leg});
       }
     }
@@ -146,7 +147,7 @@ class SampleInterpreter {
       BoxList held;
       add_pieces(input_.from, old_rank_[static_cast<size_t>(src.index)], held);
       const auto instance = static_cast<size_t>(use.instance);
-      const Box& box = plan_.instances[instance].box;
+      const Box& box = plan_.instances()[instance].box;
       if (held.covered(box) == elements_in(box)) continue;
       problems_.add(fmt::format("{}: the source does not hold it in the old epoch",
                                 facts_.name_of_leg(instance, one_.tensor, *use.leg)));
@@ -155,12 +156,12 @@ class SampleInterpreter {
 
   void note_memory(MemoryLedger& ledger) const {
     for (const Use& use : one_.arrivals) {
-      const Instance& instance = plan_.instances[static_cast<size_t>(use.instance)];
+      const Instance& instance = plan_.instances()[static_cast<size_t>(use.instance)];
       if (use.leg->transfer_class != TransferClass::kKept)
         ledger.brings(instance.round, elements_in(instance.box) * facts_.new_bytes(one_.tensor));
     }
     for (const int32_t i : one_.frees) {
-      const Instance& instance = plan_.instances[static_cast<size_t>(i)];
+      const Instance& instance = plan_.instances()[static_cast<size_t>(i)];
       ledger.frees(instance.round, elements_in(instance.box) * facts_.old_bytes(one_.tensor));
     }
   }
@@ -189,7 +190,7 @@ class SampleInterpreter {
 
 std::vector<DeviceId> draw_devices(const Plan& plan, int count, uint64_t seed) {
   std::vector<DeviceId> devices;
-  for (const DeviceMemory& memory : plan.memory) devices.push_back(memory.device);
+  for (const DeviceMemory& memory : plan.memory()) devices.push_back(memory.device);
   const size_t drawn = std::min(devices.size(), static_cast<size_t>(std::max(0, count)));
   Random random(seed);
   for (size_t i = 0; i < drawn; ++i)

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/plan/estimate.h"
+#include "ptc/plan/internal/round_load.h"
 #include "ptc/plan/internal/rounds.h"
 
 namespace scalai::plan::internal {
@@ -250,13 +250,17 @@ class MemoryScheduler {
 
   // Predicted seconds. Where the cluster tells no rates, all links have the same.
   double span() const {
-    if (rated_) return estimate_seconds(plan_, cluster_);
+    if (rated_) return span_on(cluster_);
     cluster::Cluster cluster = cluster_;
     for (cluster::Host& host : cluster.hosts) {
       host.nics = host.gpus;
       host.nic_bytes_per_s = host.gpu_link_bytes_per_s = 1e9;
     }
-    return estimate_seconds(plan_, cluster);
+    return span_on(cluster);
+  }
+  double span_on(const cluster::Cluster& cluster) const {
+    const std::vector<double> seconds = round_seconds(plan_, cluster);
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0);
   }
 
   size_t ends() const { return (plan_.memory.size() + cluster_.hosts.size()) * 2; }

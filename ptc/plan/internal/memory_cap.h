@@ -16,7 +16,7 @@
 // cap that needs more is refused at once.
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/plan/plan.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan::internal {
 

@@ -47,9 +47,9 @@ PlanFacts::PlanFacts(const Plan& plan, const InterpreterInput& input, Problems& 
   if (problems.none()) check_sets();
   if (!problems.none()) return;
   check_missing();
-  for (size_t i = 0; i < plan.instances.size() && !problems.full(); ++i) check_instance(i);
+  for (size_t i = 0; i < plan.instances().size() && !problems.full(); ++i) check_instance(i);
   if (!problems.none()) return;
-  for (int32_t i = 0; i < plan.patterns.size() && !problems.full(); ++i) check_pattern(i);
+  for (int32_t i = 0; i < plan.patterns().size() && !problems.full(); ++i) check_pattern(i);
   check_sums();
 }
 
@@ -61,17 +61,17 @@ void PlanFacts::check_frame() {
   if (!std::equal(from.begin(), from.end(), to.begin(), to.end(), same_tensor)) {
     return problems_.add("the old and the new collection do not hold the same tensors");
   }
-  if (plan_.tensors.size() != to.size()) return problems_.add("the plan's tensors are not those of the collections");
+  if (plan_.tensors().size() != to.size()) return problems_.add("the plan's tensors are not those of the collections");
   for (size_t i = 0; i < to.size() && !problems_.full(); ++i) check_tensor(i);
   check_devices();
-  if (plan_.rounds < 1) problems_.add(fmt::format("the plan has {} rounds", plan_.rounds));
+  if (plan_.rounds() < 1) problems_.add(fmt::format("the plan has {} rounds", plan_.rounds()));
   if (problems_.none()) check_memory_list();
 }
 
 void PlanFacts::check_devices() {
-  if (plan_.src_devices != input_.from.device_of_rank)
+  if (plan_.src_devices() != input_.from.device_of_rank)
     problems_.add("the plan's old devices are not those of the collection");
-  if (plan_.dst_devices != input_.to.device_of_rank)
+  if (plan_.dst_devices() != input_.to.device_of_rank)
     problems_.add("the plan's new devices are not those of the collection");
   const int count = input_.cluster.device_count();
   old_living_.assign(static_cast<size_t>(count), false);
@@ -87,8 +87,8 @@ void PlanFacts::check_devices() {
       }
     }
   };
-  mark(plan_.src_devices, old_living_);
-  mark(plan_.dst_devices, new_device_);
+  mark(plan_.src_devices(), old_living_);
+  mark(plan_.dst_devices(), new_device_);
   for (const DeviceId lost : input_.residency.lost) {
     if (lost.value < 0 || lost.value >= count) continue;
     old_living_[static_cast<size_t>(lost.value)] = false;
@@ -98,7 +98,7 @@ void PlanFacts::check_devices() {
 void PlanFacts::check_tensor(size_t index) {
   const LogicalTensor& before = input_.from.tensors[index];
   const LogicalTensor& after = input_.to.tensors[index];
-  const TensorInfo& info = plan_.tensors[index];
+  const TensorInfo& info = plan_.tensors()[index];
   const auto wrong = [&](std::string_view why) {
     problems_.add(fmt::format("tensor {} (\"{}\"): {}", index, after.name, why));
   };
@@ -128,18 +128,18 @@ void PlanFacts::check_memory_list() {
   for (size_t i = 0; i < new_device_.size(); ++i) {
     if (new_device_[i] || old_living_[i]) living.emplace_back(static_cast<int64_t>(i));
   }
-  const bool same = std::equal(living.begin(), living.end(), plan_.memory.begin(), plan_.memory.end(),
+  const bool same = std::equal(living.begin(), living.end(), plan_.memory().begin(), plan_.memory().end(),
                                [](DeviceId device, const DeviceMemory& memory) { return device == memory.device; });
   if (!same) problems_.add("the plan's memory is not that of the living devices, in order");
-  for (const DeviceMemory& memory : plan_.memory) {
-    if (plan_.memory_cap < 0 || memory.peak_extra <= plan_.memory_cap) continue;
+  for (const DeviceMemory& memory : plan_.memory()) {
+    if (plan_.memory_cap() < 0 || memory.peak_extra <= plan_.memory_cap()) continue;
     problems_.add(fmt::format("the memory of g{}: a peak of {} bytes is above the cap of {}", memory.device.value,
-                              memory.peak_extra, plan_.memory_cap));
+                              memory.peak_extra, plan_.memory_cap()));
   }
 }
 
 void PlanFacts::check_missing() {
-  for (const Missing& missing : plan_.missing) {
+  for (const Missing& missing : plan_.missing()) {
     if (inside_its_tensor(missing.tensor, missing.box)) continue;
     problems_.add(fmt::format("missing tensor {}: the box is empty or not inside its tensor",
                               name_of_box(missing.tensor, missing.box)));
@@ -149,8 +149,8 @@ void PlanFacts::check_missing() {
 // --- Sets, patterns, instances ---------------------------------------------------------------------------------------
 
 void PlanFacts::check_sets() {
-  for (size_t i = 0; i < plan_.tensor_sets.size() && !problems_.full(); ++i) {
-    const std::vector<TensorId>& set = plan_.tensor_sets[i];
+  for (size_t i = 0; i < plan_.tensor_sets().size() && !problems_.full(); ++i) {
+    const std::vector<TensorId>& set = plan_.tensor_sets()[i];
     const auto wrong = [&](std::string_view why) { problems_.add(fmt::format("tensor set {}: {}", i, why)); };
     if (set.empty()) {
       wrong("it is empty");
@@ -164,18 +164,18 @@ void PlanFacts::check_sets() {
 }
 
 void PlanFacts::check_instance(size_t index) {
-  const Instance& instance = plan_.instances[index];
+  const Instance& instance = plan_.instances()[index];
   const auto wrong = [&](const std::string& why) { problems_.add(fmt::format("instance {}: {}", index, why)); };
-  if (instance.tensors < 0 || static_cast<size_t>(instance.tensors) >= plan_.tensor_sets.size())
+  if (instance.tensors < 0 || static_cast<size_t>(instance.tensors) >= plan_.tensor_sets().size())
     return wrong(fmt::format("there is no tensor set {}", instance.tensors));
-  if (instance.pattern < 0 || instance.pattern >= plan_.patterns.size())
+  if (instance.pattern < 0 || instance.pattern >= plan_.patterns().size())
     return wrong(fmt::format("there is no pattern {}", instance.pattern));
   const std::vector<TensorId>& set = plan_.tensors_of(instance);
   const std::string name = fmt::format("tensor {}", name_of_box(set.front(), instance.box));
   if (!inside_its_tensor(set.front(), instance.box)) return wrong(name + ": the box is empty or not inside its tensor");
-  if (instance.round < 0 || instance.round >= plan_.rounds)
+  if (instance.round < 0 || instance.round >= plan_.rounds())
     wrong(fmt::format("{}: there is no round {}", name, instance.round));
-  const auto legs = plan_.patterns.legs(instance.pattern);
+  const auto legs = plan_.patterns().legs(instance.pattern);
   const bool keeps = has_class(legs, TransferClass::kKept);
   if (keeps && instance.round != 0) wrong(name + ": what is kept is in round 0");
   const bool derives = has_class(legs, TransferClass::kDerived);
@@ -189,7 +189,7 @@ void PlanFacts::check_instance(size_t index) {
 }
 
 void PlanFacts::check_pattern(int32_t pattern) {
-  for (const Leg& leg : plan_.patterns.legs(pattern)) {
+  for (const Leg& leg : plan_.patterns().legs(pattern)) {
     const std::string problem = problem_of(leg);
     if (!problem.empty()) problems_.add(fmt::format("{}: {}", use_of(pattern, &leg, leg.dst), problem));
   }
@@ -198,11 +198,11 @@ void PlanFacts::check_pattern(int32_t pattern) {
 
 void PlanFacts::check_frees(int32_t pattern) {
   std::set<DeviceId> seen;
-  for (const DeviceId device : plan_.patterns.frees(pattern)) {
+  for (const DeviceId device : plan_.patterns().frees(pattern)) {
     const auto wrong = [&](std::string_view why) {
       problems_.add(fmt::format("{}: {}", use_of(pattern, nullptr, device), why));
     };
-    if (plan_.memory_cap < 0) wrong("a plan without a memory cap frees nothing");
+    if (plan_.memory_cap() < 0) wrong("a plan without a memory cap frees nothing");
     if (!seen.insert(device).second) wrong("freed twice");
     const bool holds = device.value >= 0 && static_cast<size_t>(device.value) < old_living_.size() &&
                        old_living_[static_cast<size_t>(device.value)];
@@ -274,19 +274,19 @@ int64_t PlanFacts::element_bytes(TensorId tensor, TransferClass transfer_class) 
 }
 
 void PlanFacts::check_sums() {
-  std::vector<ByClass> legs(static_cast<size_t>(plan_.patterns.size()), ByClass{});
-  for (int32_t i = 0; i < plan_.patterns.size(); ++i) {
-    for (const Leg& leg : plan_.patterns.legs(i))
+  std::vector<ByClass> legs(static_cast<size_t>(plan_.patterns().size()), ByClass{});
+  for (int32_t i = 0; i < plan_.patterns().size(); ++i) {
+    for (const Leg& leg : plan_.patterns().legs(i))
       ++legs[static_cast<size_t>(i)][static_cast<size_t>(leg.transfer_class)];
   }
-  std::vector<ByClass> bytes(plan_.tensor_sets.size(), ByClass{});  // of one element of each tensor of a set
+  std::vector<ByClass> bytes(plan_.tensor_sets().size(), ByClass{});  // of one element of each tensor of a set
   for (size_t i = 0; i < bytes.size(); ++i) {
-    for (const TensorId id : plan_.tensor_sets[i]) {
+    for (const TensorId id : plan_.tensor_sets()[i]) {
       for (size_t c = 0; c < bytes[i].size(); ++c) bytes[i][c] += element_bytes(id, static_cast<TransferClass>(c));
     }
   }
   ClassBytes sums;
-  for (const Instance& instance : plan_.instances) {
+  for (const Instance& instance : plan_.instances()) {
     int64_t elements = 1;
     for (int dim = 0; dim < instance.box.rank; ++dim) elements *= instance.box.extent(dim);
     for (size_t c = 0; c < static_cast<size_t>(kTransferClasses); ++c) {
@@ -294,11 +294,11 @@ void PlanFacts::check_sums() {
           elements * legs[static_cast<size_t>(instance.pattern)][c] * bytes[static_cast<size_t>(instance.tensors)][c];
     }
   }
-  if (!(sums == plan_.bytes)) problems_.add("the plan's bytes by class are not the sums over its operations");
+  if (!(sums == plan_.bytes())) problems_.add("the plan's bytes by class are not the sums over its operations");
 }
 
 void PlanFacts::check_memory(DeviceId device, int64_t before, int64_t after, int64_t peak_extra) const {
-  const auto entry = std::lower_bound(plan_.memory.begin(), plan_.memory.end(), device,
+  const auto entry = std::lower_bound(plan_.memory().begin(), plan_.memory().end(), device,
                                       [](const DeviceMemory& memory, DeviceId id) { return memory.device < id; });
   const DeviceMemory is{device, before, after, peak_extra};
   if (*entry == is) return;
@@ -321,12 +321,12 @@ int64_t MemoryLedger::peak_extra(int64_t before, int64_t after) const {
 
 std::string PlanFacts::name_of_leg(size_t instance, TensorId tensor, const Leg& leg) const {
   return fmt::format("instance {} ({}, tensor {}, {} -> g{})", instance, name_of(leg.transfer_class),
-                     name_of_box(tensor, plan_.instances[instance].box), leg.src.str(), leg.dst.value);
+                     name_of_box(tensor, plan_.instances()[instance].box), leg.src.str(), leg.dst.value);
 }
 
 std::string PlanFacts::name_of_free(size_t instance, TensorId tensor, DeviceId device) const {
-  return fmt::format("instance {} (free, tensor {}, g{})", instance, name_of_box(tensor, plan_.instances[instance].box),
-                     device.value);
+  return fmt::format("instance {} (free, tensor {}, g{})", instance,
+                     name_of_box(tensor, plan_.instances()[instance].box), device.value);
 }
 
 std::string PlanFacts::name_of_box(TensorId tensor, const Box& box) const {
@@ -336,23 +336,23 @@ std::string PlanFacts::name_of_box(TensorId tensor, const Box& box) const {
 
 // A leg, or the free of a device, at its first use.
 std::string PlanFacts::use_of(int32_t pattern, const Leg* leg, DeviceId device) const {
-  for (size_t i = 0; i < plan_.instances.size(); ++i) {
-    if (plan_.instances[i].pattern != pattern) continue;
-    const TensorId tensor = plan_.tensors_of(plan_.instances[i]).front();
+  for (size_t i = 0; i < plan_.instances().size(); ++i) {
+    if (plan_.instances()[i].pattern != pattern) continue;
+    const TensorId tensor = plan_.tensors_of(plan_.instances()[i]).front();
     return leg != nullptr ? name_of_leg(i, tensor, *leg) : name_of_free(i, tensor, device);
   }
   return fmt::format("pattern {} (without instance, g{})", pattern, device.value);
 }
 
 bool staged_in(const Plan& plan, std::span<const HostId> holders, HostId host) {
-  if (plan.memory_cap >= 0) return false;
-  return plan.planner == "central" ? !holders.empty() : std::binary_search(holders.begin(), holders.end(), host);
+  if (plan.memory_cap() >= 0) return false;
+  return plan.planner() == "central" ? !holders.empty() : std::binary_search(holders.begin(), holders.end(), host);
 }
 
 std::vector<std::vector<int32_t>> instances_by_tensor(const Plan& plan) {
-  std::vector<std::vector<int32_t>> instances(plan.tensors.size());
-  for (size_t i = 0; i < plan.instances.size(); ++i) {
-    for (const TensorId id : plan.tensors_of(plan.instances[i]))
+  std::vector<std::vector<int32_t>> instances(plan.tensors().size());
+  for (size_t i = 0; i < plan.instances().size(); ++i) {
+    for (const TensorId id : plan.tensors_of(plan.instances()[i]))
       instances[static_cast<size_t>(id.value)].push_back(static_cast<int32_t>(i));
   }
   return instances;

@@ -66,7 +66,7 @@ class PlanFacts {
   void check_missing();
   void check_sums();
   bool known(TensorId tensor) const {
-    return tensor.valid() && static_cast<size_t>(tensor.value) < plan_.tensors.size();
+    return tensor.valid() && static_cast<size_t>(tensor.value) < plan_.tensors().size();
   }
   bool inside_its_tensor(TensorId tensor, const tensor::Box& box) const;
   int64_t element_bytes(TensorId tensor, TransferClass transfer_class) const;

@@ -69,37 +69,37 @@ class Devices {
   int64_t count_ = 0;
 };
 
-absl::Status check_patterns(const PlanDraft& plan, const Devices& devices) {
-  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
-    for (const Leg& leg : plan.patterns.legs(pattern)) {
+absl::Status check_patterns(const Plan& plan, const Devices& devices) {
+  for (int32_t pattern = 0; pattern < plan.patterns().size(); ++pattern) {
+    for (const Leg& leg : plan.patterns().legs(pattern)) {
       SCALAI_RETURN_IF_ERROR(devices.check(leg.dst.value));
       SCALAI_RETURN_IF_ERROR(within("a hop", leg.hop, 0, devices.count()));  // no box comes to a device twice
       if (leg.src.kind == Location::Kind::kDevice) SCALAI_RETURN_IF_ERROR(devices.check(leg.src.index));
       if (leg.src.kind == Location::Kind::kHostMemory)
         SCALAI_RETURN_IF_ERROR(within("a host", leg.src.index, 0, kMostId));
     }
-    for (const DeviceId device : plan.patterns.frees(pattern)) SCALAI_RETURN_IF_ERROR(devices.check(device.value));
+    for (const DeviceId device : plan.patterns().frees(pattern)) SCALAI_RETURN_IF_ERROR(devices.check(device.value));
   }
   return absl::OkStatus();
 }
 
 // Σ over instances of volume · Σ over tensors of bytes · (legs + frees): no other sum of a plan's bytes is larger.
-absl::Status check_instances(const PlanDraft& plan) {
-  SCALAI_RETURN_IF_ERROR(within("the number of rounds", plan.rounds, 1,
-                                std::max<int64_t>(1, static_cast<int64_t>(plan.instances.size()))));
+absl::Status check_instances(const Plan& plan) {
+  SCALAI_RETURN_IF_ERROR(within("the number of rounds", plan.rounds(), 1,
+                                std::max<int64_t>(1, static_cast<int64_t>(plan.instances().size()))));
   std::vector<int64_t> bytes_of_set;
-  for (const std::vector<TensorId>& set : plan.tensor_sets) {
+  for (const std::vector<TensorId>& set : plan.tensor_sets()) {
     int64_t& bytes = bytes_of_set.emplace_back();
     for (const TensorId id : set) {
       bytes += std::max(tensor::size_of(plan.tensor(id).dtype), tensor::size_of(plan.tensor(id).from_dtype));
     }
   }
   Sum sum("the bytes of an instance");
-  for (const Instance& instance : plan.instances) {
-    SCALAI_RETURN_IF_ERROR(within("the round of an instance", instance.round, 0, plan.rounds - 1));
+  for (const Instance& instance : plan.instances()) {
+    SCALAI_RETURN_IF_ERROR(within("the round of an instance", instance.round, 0, plan.rounds() - 1));
     int64_t bytes = bytes_of_set[static_cast<size_t>(instance.tensors)];
-    const auto ends = static_cast<int64_t>(plan.patterns.legs(instance.pattern).size() +
-                                           plan.patterns.frees(instance.pattern).size());
+    const auto ends = static_cast<int64_t>(plan.patterns().legs(instance.pattern).size() +
+                                           plan.patterns().frees(instance.pattern).size());
     if (__builtin_mul_overflow(bytes, instance.box.volume(), &bytes) || __builtin_mul_overflow(bytes, ends, &bytes)) {
       return invalid(fmt::format("plan: an instance of tensor \"{}\" {} has more than 2^62 bytes",
                                  plan.tensor(plan.tensors_of(instance).front()).name, instance.box.str()));
@@ -109,9 +109,9 @@ absl::Status check_instances(const PlanDraft& plan) {
   return absl::OkStatus();
 }
 
-absl::Status check_memory(const PlanDraft& plan, const Devices& devices) {
+absl::Status check_memory(const Plan& plan, const Devices& devices) {
   Sum sum("the memory of a device");
-  for (const DeviceMemory& memory : plan.memory) {
+  for (const DeviceMemory& memory : plan.memory()) {
     SCALAI_RETURN_IF_ERROR(devices.check(memory.device.value));
     for (const int64_t bytes : {memory.before, memory.after, memory.peak_extra}) SCALAI_RETURN_IF_ERROR(sum.add(bytes));
   }
@@ -120,21 +120,21 @@ absl::Status check_memory(const PlanDraft& plan, const Devices& devices) {
 
 }  // namespace
 
-absl::Status check_limits(const PlanDraft& plan) {
-  for (const int64_t epoch : {plan.from_epoch, plan.to_epoch}) {
+absl::Status check_limits(const Plan& plan) {
+  for (const int64_t epoch : {plan.from_epoch(), plan.to_epoch()}) {
     SCALAI_RETURN_IF_ERROR(within("an epoch", epoch, 0, kMostEpoch));
   }
-  SCALAI_RETURN_IF_ERROR(within("the memory cap", plan.memory_cap, -1, kMostBytes));
-  SCALAI_RETURN_IF_ERROR(within("survives_host_losses", plan.survives_host_losses, 0, kMostId));
+  SCALAI_RETURN_IF_ERROR(within("the memory cap", plan.memory_cap(), -1, kMostBytes));
+  SCALAI_RETURN_IF_ERROR(within("survives_host_losses", plan.survives_host_losses(), 0, kMostId));
   Devices devices;
-  SCALAI_RETURN_IF_ERROR(devices.add(plan.src_devices));
-  SCALAI_RETURN_IF_ERROR(devices.add(plan.dst_devices));
+  SCALAI_RETURN_IF_ERROR(devices.add(plan.src_devices()));
+  SCALAI_RETURN_IF_ERROR(devices.add(plan.dst_devices()));
   SCALAI_RETURN_IF_ERROR(check_patterns(plan, devices));
   SCALAI_RETURN_IF_ERROR(check_instances(plan));
   SCALAI_RETURN_IF_ERROR(check_memory(plan, devices));
-  SCALAI_RETURN_IF_ERROR(Sum("the plan's bytes").add(plan.bytes));
-  SCALAI_RETURN_IF_ERROR(Sum("the lower bound").add(plan.lower_bound));
-  return within("the lower bound of any placement", plan.lower_bound_any_placement_cross_host, 0, kMostBytes);
+  SCALAI_RETURN_IF_ERROR(Sum("the plan's bytes").add(plan.bytes()));
+  SCALAI_RETURN_IF_ERROR(Sum("the lower bound").add(plan.lower_bound()));
+  return within("the lower bound of any placement", plan.lower_bound_any_placement_cross_host(), 0, kMostBytes);
 }
 
 }  // namespace scalai::plan::internal

@@ -11,6 +11,6 @@ namespace scalai::plan::internal {
 
 // Indices of tensors, sets and patterns, and the bounds of boxes, are in range already. Errors (InvalidArgument) name
 // the field, and what it is.
-absl::Status check_limits(const PlanDraft& plan);
+absl::Status check_limits(const Plan& plan);
 
 }  // namespace scalai::plan::internal

@@ -44,7 +44,7 @@ void RoundLoad::add_fabric(End src, End dst, int64_t bytes) {
   }
 }
 
-void RoundLoad::add(const Plan& plan, const std::vector<TensorId>& tensors, const tensor::Box& box,
+void RoundLoad::add(const PlanDraft& plan, const std::vector<TensorId>& tensors, const tensor::Box& box,
                     std::span<const Leg> legs) {
   std::array<int64_t, kTransferClasses> bytes;
   bytes.fill(-1);
@@ -109,6 +109,19 @@ double RoundLoad::seconds() const {
     }
   }
   return hops_ * kMessageLatency_s + longest;
+}
+
+std::vector<double> round_seconds(const PlanDraft& plan, const cluster::Cluster& cluster) {
+  std::vector<std::vector<const Instance*>> rounds(static_cast<size_t>(plan.rounds));
+  for (const Instance& instance : plan.instances) rounds[static_cast<size_t>(instance.round)].push_back(&instance);
+  std::vector<double> seconds;
+  for (const std::vector<const Instance*>& instances : rounds) {
+    RoundLoad load(cluster);
+    for (const Instance* instance : instances)
+      load.add(plan, plan.tensors_of(*instance), instance->box, plan.patterns.legs(instance->pattern));
+    seconds.push_back(load.seconds());
+  }
+  return seconds;
 }
 
 }  // namespace scalai::plan::internal

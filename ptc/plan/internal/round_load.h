@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/plan/plan.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan::internal {
 
@@ -16,7 +16,8 @@ class RoundLoad {
   // Keeps a reference to the cluster.
   explicit RoundLoad(const cluster::Cluster& cluster);
   // These legs for a box of some tensors of the plan.
-  void add(const Plan& plan, const std::vector<TensorId>& tensors, const tensor::Box& box, std::span<const Leg> legs);
+  void add(const PlanDraft& plan, const std::vector<TensorId>& tensors, const tensor::Box& box,
+           std::span<const Leg> legs);
   double seconds() const;
 
  private:
@@ -41,5 +42,8 @@ class RoundLoad {
   int64_t storage_ = 0, copied_ = 0, backbone_ = 0;
   int32_t hops_ = 0;
 };
+
+// plan::round_seconds() of a draft.
+std::vector<double> round_seconds(const PlanDraft& plan, const cluster::Cluster& cluster);
 
 }  // namespace scalai::plan::internal

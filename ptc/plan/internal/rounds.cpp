@@ -26,13 +26,13 @@ std::vector<Instance> one_by_one(PlanDraft& plan) {
 
 }  // namespace
 
-int64_t new_bytes(const Plan& plan, const Instance& instance) {
+int64_t new_bytes(const PlanDraft& plan, const Instance& instance) {
   int64_t size = 0;
   for (const TensorId id : plan.tensors_of(instance)) size += tensor::size_of(plan.tensor(id).dtype);
   return size * instance.box.volume();
 }
 
-int64_t old_bytes(const Plan& plan, const Instance& instance) {
+int64_t old_bytes(const PlanDraft& plan, const Instance& instance) {
   int64_t size = 0;
   for (const TensorId id : plan.tensors_of(instance)) size += tensor::size_of(plan.tensor(id).from_dtype);
   return size * instance.box.volume();

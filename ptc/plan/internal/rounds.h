@@ -3,15 +3,15 @@
 
 #include <vector>
 
-#include "ptc/plan/plan.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan::internal {
 
 // Whether the leg makes new state; what is kept is there already.
 inline bool brings(const Leg& leg) { return leg.transfer_class != TransferClass::kKept; }
 // Of the instance's box over its tensors, as new and as old state.
-int64_t new_bytes(const Plan& plan, const Instance& instance);
-int64_t old_bytes(const Plan& plan, const Instance& instance);
+int64_t new_bytes(const PlanDraft& plan, const Instance& instance);
+int64_t old_bytes(const PlanDraft& plan, const Instance& instance);
 
 // Devices of both sides by number in a dense list.
 class DeviceIndex {

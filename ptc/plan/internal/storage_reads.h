@@ -17,6 +17,7 @@
 
 #include "ptc/plan/internal/drafts.h"
 #include "ptc/plan/internal/fan_out.h"
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::plan::internal {
@@ -27,7 +28,7 @@ std::vector<StorageReads> storage_reads(const PlannerOptions& options, const clu
 // Keeps references to all that it is given. Use: add(), then emit() once all else is in `drafts`.
 class StorageReading {
  public:
-  StorageReading(const PlannerInput& input, const Plan& plan, FanOut& fan_out, Drafts& drafts)
+  StorageReading(const PlannerInput& input, const PlanDraft& plan, FanOut& fan_out, Drafts& drafts)
       : input_(input),
         plan_(plan),
         fan_out_(fan_out),
@@ -57,7 +58,7 @@ class StorageReading {
   Found fastest();
 
   const PlannerInput& input_;
-  const Plan& plan_;
+  const PlanDraft& plan_;
   FanOut& fan_out_;
   Drafts& drafts_;
   const std::vector<StorageReads> ways_;

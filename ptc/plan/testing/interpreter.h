@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
@@ -53,7 +54,7 @@ inline void fill_memory(PlanDraft& plan, const Case& job) {
 
 inline void fill_bytes(PlanDraft& plan) {
   plan.bytes = {};
-  plan.for_each_operation(
+  seal(plan).for_each_operation(
       [&](const Operation& operation) { plan.bytes.of(operation.transfer_class) += operation.bytes; });
 }
 
@@ -62,18 +63,18 @@ inline void set_pattern(PlanDraft& plan, size_t instance, const std::vector<Leg>
                         const std::vector<DeviceId>& frees) {
   plan.instances[instance].pattern = plan.patterns.add(legs, frees);
 }
-inline std::vector<Leg> legs_of(const Plan& plan, size_t instance) {
+inline std::vector<Leg> legs_of(const PlanDraft& plan, size_t instance) {
   const auto legs = plan.patterns.legs(plan.instances[instance].pattern);
   return {legs.begin(), legs.end()};
 }
-inline std::vector<DeviceId> frees_of(const Plan& plan, size_t instance) {
+inline std::vector<DeviceId> frees_of(const PlanDraft& plan, size_t instance) {
   const auto frees = plan.patterns.frees(plan.instances[instance].pattern);
   return {frees.begin(), frees.end()};
 }
 
 // The indices of all instances for which `wanted` is true; one of them, or nothing when there is none.
 template <class Wanted>
-std::vector<size_t> instances_where(const Plan& plan, Wanted wanted) {
+std::vector<size_t> instances_where(const PlanDraft& plan, Wanted wanted) {
   std::vector<size_t> found;
   for (size_t i = 0; i < plan.instances.size(); ++i) {
     if (wanted(i)) found.push_back(i);
@@ -81,7 +82,7 @@ std::vector<size_t> instances_where(const Plan& plan, Wanted wanted) {
   return found;
 }
 
-inline bool has_class(const Plan& plan, size_t instance, TransferClass transfer_class) {
+inline bool has_class(const PlanDraft& plan, size_t instance, TransferClass transfer_class) {
   const auto legs = plan.patterns.legs(plan.instances[instance].pattern);
   return std::any_of(legs.begin(), legs.end(), [&](const Leg& leg) { return leg.transfer_class == transfer_class; });
 }

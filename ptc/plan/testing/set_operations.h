@@ -5,12 +5,12 @@
 #include <tuple>
 #include <vector>
 
-#include "ptc/plan/plan.h"
+#include "ptc/plan/plan_draft.h"
 
 namespace scalai::plan {
 
-// Replaces patterns and instances by these operations; legs of one box in one round become one instance. `bytes` and
-// `digest` follow; nothing is freed early.
+// Replaces patterns and instances by these operations; legs of one box in one round become one instance. `bytes`
+// follow; nothing is freed early.
 inline void set_operations(PlanDraft& plan, const std::vector<Operation>& operations) {
   std::map<std::tuple<int32_t, TensorId, tensor::Box>, std::vector<Leg>> by_box;
   plan.bytes = {};
@@ -28,7 +28,6 @@ inline void set_operations(PlanDraft& plan, const std::vector<Operation>& operat
     plan.instances.push_back(
         {round, plan.patterns.add(legs, {}), static_cast<int32_t>(plan.tensor_sets.size()) - 1, box});
   }
-  plan.digest = digest_of(plan);
 }
 
 }  // namespace scalai::plan

@@ -2,8 +2,7 @@
 // A small run for the tests of the report, written by hand: two hosts with two GPUs each; job "gpt" grows from two GPUs
 // to four, then loses a host; job "bert" only waits. Every number is chosen, so that tests can name what they expect.
 
-#include <memory>
-
+#include "ptc/plan/plan_draft.h"
 #include "ptc/report/report.h"
 
 namespace scalai::report::testing {
@@ -16,16 +15,15 @@ inline cluster::Cluster example_cluster() {
   return cluster;
 }
 
-inline std::shared_ptr<const plan::Plan> example_plan(const std::string& digest, const plan::ClassBytes& bytes) {
+inline plan::Plan example_plan(const plan::ClassBytes& bytes) {
   plan::PlanDraft plan;
   plan.planner = "reshard";
-  plan.digest = digest;
   plan.rounds = 2;
   plan.bytes = bytes;
   plan.lower_bound = bytes;
   plan.lower_bound_any_placement_cross_host = bytes.cross_host / 2;
   plan.survives_host_losses = 1;
-  return std::make_shared<const plan::Plan>(plan);
+  return plan::seal(std::move(plan));
 }
 
 // Keep it alive as long as the report made from it.
@@ -42,7 +40,7 @@ inline scenario::Scenario example_scenario() {
   return scenario;
 }
 
-inline control::JobRecord example_job(const std::vector<std::shared_ptr<const plan::Plan>>& plans) {
+inline control::JobRecord example_job(const std::vector<plan::Plan>& plans) {
   control::JobRecord job{.name = "gpt",
                          .state = "running",
                          .steps = 100,
@@ -83,6 +81,7 @@ inline control::JobRecord example_job(const std::vector<std::shared_ptr<const pl
                                   .rolled_back_steps = 3,
                                   .aborted_attempts = 1,
                                   .plan = plans[1],
+                                  .plan_index = 1,
                                   .phases = {.detect = 15, .aborted = 0.5}});
   return job;
 }
@@ -112,8 +111,8 @@ inline control::RunReport example_report(const scenario::Scenario& scenario) {
   report.strategy = "reshard";
   report.runtime = "sim";
   report.end_s = 100;
-  report.plans = {example_plan("aa", {.kept = 10, .same_device = 20, .same_host = 1000, .cross_host = 5000}),
-                  example_plan("bb", {.kept = 11, .cross_host = 9000, .from_storage = 60})};
+  report.plans = {example_plan({.kept = 10, .same_device = 20, .same_host = 1000, .cross_host = 5000}),
+                  example_plan({.kept = 11, .cross_host = 9000, .from_storage = 60})};
   report.jobs = {example_job(report.plans),
                  {.name = "bert, large",
                   .state = "waiting",

@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<const ChangeShape>> make_shape(const AbstractChan
   SCALAI_ASSIGN_OR_RETURN(const plan::Plan plan, plan::make_plan(input));
   if (!plan.feasible()) {
     return absl::FailedPreconditionError(
-        fmt::format("no survivor of {} holds {} boxes of {}", from.name, plan.missing.size(), model.name));
+        fmt::format("no survivor of {} holds {} boxes of {}", from.name, plan.missing().size(), model.name));
   }
   auto shape = std::make_shared<ChangeShape>();
   shape->stages = internal::stages_of({.plan = plan,
@@ -56,9 +56,9 @@ absl::StatusOr<std::shared_ptr<const ChangeShape>> make_shape(const AbstractChan
                                        .source = question.source,
                                        .strategy = strategy});
   for (const DeviceId device : to.device_of_rank) shape->place_of_rank.push_back(change.place_of(device));
-  shape->bytes = plan.bytes;
-  shape->rounds = plan.rounds;
-  shape->digest = plan.digest;
+  shape->bytes = plan.bytes();
+  shape->rounds = plan.rounds();
+  shape->digest = plan.digest();
   return shape;
 }
 

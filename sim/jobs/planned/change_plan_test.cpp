@@ -184,7 +184,7 @@ TEST(ChangePlanner, AnswersAreThoseOfFreshPlans) {
       const ChangePlanner::Planned planned = planner.plan(question).value();
       expect_same(planned, planner.plan_anew(question).value());
       const plan::Plan fresh = fresh_plan(cluster, question, planned);
-      EXPECT_EQ(planned.shape->bytes, fresh.bytes);
+      EXPECT_EQ(planned.shape->bytes, fresh.bytes());
       EXPECT_TRUE(fresh.feasible());
       const Loads loads = loads_of(planned), real = loads_of(fresh, cluster);
       int64_t sum = 0, real_sum = 0, most = 0, real_most = 0;

@@ -20,7 +20,7 @@ struct Claim {
   int gpus() const { return share < 0 ? 0 : sizes[static_cast<size_t>(share)]; }
   double seconds(int at) const { return work_left / rates[static_cast<size_t>(at)]; }
   bool grows() const { return share + 1 < static_cast<int>(sizes.size()); }
-  int step() const { return sizes[static_cast<size_t>(share + 1)] - gpus(); }  // GPUs to the next size
+  int step() const { return sizes[static_cast<size_t>(int64_t{share} + 1)] - gpus(); }  // GPUs to the next size
 };
 
 // Keeps each job on one GPU type: at first the type with the lowest load (requested GPUs / capacity, the job included)

@@ -1,0 +1,27 @@
+#pragma once
+// Rows of training runs: predicted step times.
+
+#include <string>
+#include <vector>
+
+#include "labs/validation/model/results.h"
+#include "labs/validation/model/training_run.h"
+
+namespace scalai::parallel::validation {
+
+// True for about half of all names: an even XXH3 digest of "table/label". Nobody chooses it.
+bool held_out(const std::string& table, const std::string& label);
+
+// The group of rows of tables whose header says "# apart: reason": hardware, model or software that cannot be said
+// here.
+inline constexpr const char* kApart = "apart";
+
+// Kind "step": prediction against `published` in `unit` (units.h); errors are relative to the step time.
+RowResult step_result(RowReader& row, const Models& models);
+std::vector<std::string> step_columns();
+
+// Kind "arithmetic": `given` in `given_unit`, converted to `unit`, must equal `published`. Predicts nothing.
+RowResult arithmetic_result(RowReader& row, const Models& models);
+std::vector<std::string> arithmetic_columns();
+
+}  // namespace scalai::parallel::validation
