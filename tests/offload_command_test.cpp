@@ -21,9 +21,9 @@ class OffloadCommand : public EndToEnd {
 TEST_F(OffloadCommand, BoundsAndSchedulesAddUp) {
   const double parameters = 8.03e9, embedding = 0.525e9;
   for (const double kept : {20e9, 60e9, 200e9}) {
-    const auto json = traffic(fmt::format("--layout=tp1 --recompute=full --offload={}B", static_cast<int64_t>(kept)));
-    EXPECT_EQ(json["device_bytes"], static_cast<int64_t>(kept));
-    const auto& stage = json["stages"][0];
+    const auto found = traffic(fmt::format("--layout=tp1 --recompute=full --offload={}B", static_cast<int64_t>(kept)));
+    EXPECT_EQ(found["device_bytes"], static_cast<int64_t>(kept));
+    const auto& stage = found["stages"][0];
     EXPECT_NEAR(stage["state_bytes"].get<double>(), 14 * parameters, 2e8);
     const double least = stage["least_bytes"];
     const double moves = std::max(0.0, 14 * parameters - kept) + std::max(0.0, 14 * parameters - 2 * embedding - kept);
