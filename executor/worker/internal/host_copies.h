@@ -4,7 +4,8 @@
 //
 //   copy{in_place} ──► devices hold the version, too ──► before(command), leave(): it is copied to the host, or goes
 //
-// A copy that fails is no error of the command that changes the state: readers lose the version. Thread rules: the thread that handles commands.
+// A copy that fails is no error of the command that changes the state: readers lose the version. One thread: that which
+// handles commands.
 
 #include "executor/worker/internal/holdings.h"
 

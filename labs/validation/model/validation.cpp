@@ -220,7 +220,9 @@ std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
     std::vector<double> held = of.held_out;
     std::sort(held.begin(), held.end(), std::greater<>());
     const auto ratio = [&](double share) {
-      return held.empty() ? 1 : 1 / (1 + held[static_cast<size_t>(std::lround(share * static_cast<double>(held.size() - 1)))]);
+      return held.empty()
+                 ? 1
+                 : 1 / (1 + held[static_cast<size_t>(std::lround(share * static_cast<double>(held.size() - 1)))]);
     };
     groups.push_back({name, summarize(of.fit), summarize(of.held_out), ratio(0.05), ratio(0.95)});
   }
