@@ -84,7 +84,7 @@ std::vector<Finding> unindexed_scenarios(const std::vector<File>& files) {
       std::find_if(files.begin(), files.end(), [](const File& file) { return file.path == "scenarios/README.md"; });
   std::vector<Finding> findings;
   for (const File& file : files) {
-    if (!file.path.starts_with("scenarios/") || !file.path.ends_with(".textproto")) continue;
+    if (std::filesystem::path(file.path).parent_path() != "scenarios" || !file.path.ends_with(".textproto")) continue;
     const std::string name = std::filesystem::path(file.path).stem().string();
     if (!opens_with_a_question(file.text)) findings.push_back({file.path, 1, "does not open with its question"});
     if (index == files.end() || !has_row(index->text, name)) {
