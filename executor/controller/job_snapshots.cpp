@@ -32,7 +32,7 @@ void JobSnapshots::note(const control::Background& background, bool complete) {
 }
 
 void JobSnapshots::note_initial(TensorSums sums) {
-  add(control::kInitialState, {.in_memory = true, .folder = "", .sums = std::move(sums)});
+  add(control::kInitialState, {.in_memory = true, .folder = "", .sums = std::move(sums), .complete = true});
 }
 
 void JobSnapshots::note_done(control::SnapshotId snapshot) {

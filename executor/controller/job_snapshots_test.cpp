@@ -59,7 +59,9 @@ TEST_F(JobSnapshotsTest, WhatIsNotItsOwnStays) {
   EXPECT_TRUE(fs::exists(path));
 }
 
+// A copy of the initial state has no files: workers hold it still.
 TEST_F(JobSnapshotsTest, FilesThatNobodyCompletesAreCutOff) {
+  snapshots_.note_initial({});
   snapshots_.note(checkpoint_of(1, 20), /*complete=*/false);
   snapshots_.note({.tag = 2, .what = "redundancy", .flows = {}, .collection = nullptr, .host_copy = true, .copies = {}},
                   /*complete=*/false);
