@@ -102,9 +102,8 @@ TEST(DcpIndex, StacksOfLayersAndExpertsAreTakenApart) {
 
 TEST(DcpIndex, StacksAreNotMoreThanAnyModelHas) {
   for (const int64_t layers : {int64_t{1} << 19, int64_t{1} << 40}) {
-    const DcpTensor stack{.path = {"decoder.layers.mlp.experts.experts.linear_fc1.weight"},
-                          .shape = {layers, 1 << 20},
-                          .chunks = {}};
+    const DcpTensor stack{
+        .path = {"decoder.layers.mlp.experts.experts.linear_fc1.weight"}, .shape = {layers, 1 << 20}, .chunks = {}};
     EXPECT_LE(without_stacks({stack}).size(), size_t{1} << 20) << layers;
   }
 }

@@ -20,7 +20,8 @@ constexpr std::array<Whole, 4> kWhole = {{{"hf", ViewForm::kSafetensors, "hf"},
                                           {"dcp", ViewForm::kDcp, "hf"},
                                           {"torch_dist", ViewForm::kTorchDist, "megatron"}}};
 constexpr const char* kGrammar =
-    "a layout such as tp4,pp2; hf, logical, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, logical, "
+    "a layout such as tp4,pp2; hf, logical, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, "
+    "logical, "
     "job, torch, vllm";
 
 bool is_separator(char c) { return c == ',' || c == '-'; }

@@ -56,8 +56,8 @@ class ViewTest : public CheckpointFolder {
 // Files of the view, read in random pieces, are what reshard writes.
 TEST_F(ViewTest, IsByteForByteWhatReshardWrites) {
   write_hugging_face(path("hf"), llama_config(8, 2), {}, 3);
-  for (const char* name :
-       {"tp4-pp2", "tp8", "hf", "logical", "logical-tp2-pp2-dp2", "hf-tp2", "job-tp4-dp2", "dcp", "torch_dist", "torch-tp2-pp2"}) {
+  for (const char* name : {"tp4-pp2", "tp8", "hf", "logical", "logical-tp2-pp2-dp2", "hf-tp2", "job-tp4-dp2", "dcp",
+                           "torch_dist", "torch-tp2-pp2"}) {
     SCOPED_TRACE(name);
     const auto view = view_of(open("hf"), name);
     write(*view, std::string("written-") + name);

@@ -13,8 +13,8 @@ namespace scalai::parallel::internal {
 // Where a rank's messages leave its host.
 struct Port {
   int64_t host = 0;
-  int nic = 0;                  // of the host
-  double nic_bytes_per_s = 0;   // 0 = unlimited
+  int nic = 0;                   // of the host
+  double nic_bytes_per_s = 0;    // 0 = unlimited
   double limit_bytes_per_s = 0;  // of the GPU itself, its way to the NIC; 0 = unlimited
 };
 // Of the GPU with this index on such a host. GPUs are dealt out to the NICs in order.
