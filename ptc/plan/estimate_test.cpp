@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/testing/support.h"
@@ -50,7 +52,9 @@ TEST(Estimate, StorageReadsEnterByTheNetwork) {
 TEST(Estimate, OversubscribedUplinksCount) {
   const double bytes = 4 << 20;
   const auto seconds = [&](int to, cluster::Cluster cluster) {
-    Case job{.from = replicas({1 << 20}, devices({0})), .to = replicas({1 << 20}, devices({to})), .cluster = cluster};
+    Case job{.from = replicas({1 << 20}, devices({0})),
+             .to = replicas({1 << 20}, devices({to})),
+             .cluster = std::move(cluster)};
     return estimate_seconds(job.plan(), job.cluster) - kMessageLatency_s;
   };
   cluster::Cluster tree = rated(8, 1);
