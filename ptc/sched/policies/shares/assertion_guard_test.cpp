@@ -9,7 +9,6 @@
 #include <vector>
 
 // As <assert.h> has it where assertions are on.
-// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" void __assert_fail(const char* what, const char* file, unsigned line, const char* function) noexcept
     __attribute__((noreturn));
 

@@ -33,7 +33,6 @@ bool survives_assertions(const std::function<void()>& call) {
 }  // namespace scalai::sched::internal
 
 // What assert() calls, in the place of the C library's.
-// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" void __assert_fail(const char* what, const char* file, unsigned line, const char* function) noexcept {
   if (jmp_buf* const buffer = scalai::sched::internal::way_out) ::longjmp(*buffer, 1);
   ::fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, what);
