@@ -255,15 +255,15 @@ It prints what any order of a step must move between both, and what the schedule
        .examples =
            {("scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
              "--global-batch=1024 --sequence=8192"),
-            "scalai parallelize --model=llama3-70b --gpus=56 --gpu=h100-80g --global-batch=1024 "
-            "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h",
+            ("scalai parallelize --model=llama3-70b --gpus=56 --gpu=h100-80g --global-batch=1024 "
+             "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h"),
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
-            "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
-            "--breakdown",
-            "scalai parallelize --model=llama3-8b --gpu=h100-80g --layout=tp1 --global-batch=8 --micro-batches=1 "
-            "--recompute=full --offload=40GiB",
-            "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
-            "--planner=pipedream-2bw"}},
+            ("scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
+             "--breakdown"),
+            ("scalai parallelize --model=llama3-8b --gpu=h100-80g --layout=tp1 --global-batch=8 --micro-batches=1 "
+             "--recompute=full --offload=40GiB"),
+            ("scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
+             "--planner=pipedream-2bw")}},
       [find](const Arguments& arguments) { return parallelize(arguments, find); }};
 }
 
