@@ -86,6 +86,8 @@ MODELS = {
     "qwen3_moe": ("Qwen3MoeForCausalLM", decoder(head_dim=HEAD, **SPARSE, norm_topk_prob=True)),
     "qwen3_moe_mixed": ("Qwen3MoeForCausalLM", decoder(head_dim=HEAD, **SPARSE, mlp_only_layers=[1])),
     "smollm3": ("SmolLM3ForCausalLM", decoder()),
+    "starcoder2": ("Starcoder2ForCausalLM", decoder()),
+    "starcoder2_plain": ("Starcoder2ForCausalLM", decoder(use_bias=False, tie_word_embeddings=False)),
 }
 STACKED = ("deepseek_v3", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_mixed")
 
@@ -459,6 +461,8 @@ IN_MEGATRON = {
     "qwen3_moe": dict(GATED, **ROUTED, kv_channels=HEAD, qk_layernorm=True),
     "qwen3_moe_mixed": dict(GATED, **ROUTED, kv_channels=HEAD, qk_layernorm=True, moe_layer_freq=[1, 0, 1, 1],
                             moe_router_pre_softmax=True),
+    "starcoder2": dict(EARLY, num_query_groups=GROUPS, activation_func=gelu),
+    "starcoder2_plain": dict(EARLY, num_query_groups=GROUPS, activation_func=gelu, add_bias_linear=False),
 }
 # Loaded strictly, but computed otherwise than megatron-core's local layers do: Gemma scales its embedding and adds 1 to
 # the weights of norms, Llama 4 leaves out positions in every fourth layer.
