@@ -32,7 +32,7 @@ class JobSnapshotsTest : public ::testing::Test {
       control::testing::scenario_of(std::string(kSmallCluster) +
                                     job_text("a", "steps: 100 gpus: 1 configs { layout: \"dp1\" step_time: \"1s\" }"))
           .value();
-  const ExecOptions options_;
+  const ExecOptions options_ = {};
   testing::Fleet fleet_{{.hosts = 4}};
   WorkerPool pool_{scenario_.cluster, fleet_.controller(), fleet_.pool_options()};
   JobCommands commands_{0, scenario_, pool_, options_};

@@ -31,7 +31,7 @@ tensor::Shape cube(int rank) {
 // Boxes of one end, in pieces of buffers that are larger than the boxes.
 class End {
  public:
-  End(std::vector<std::pair<Box, DType>> boxes, Random& random) {
+  End(const std::vector<std::pair<Box, DType>>& boxes, Random& random) {
     memory_.reserve(boxes.size() * 2);
     for (const auto& [box, wire] : boxes) {
       WireBox one{box, wire, {}};

@@ -287,7 +287,7 @@ class CtlService final : public proto::Ctl::Service {
 
 class Server final : public ControllerCore {
  public:
-  Server(ServerOptions options, std::string challenge_key)
+  Server(const ServerOptions& options, std::string challenge_key)
       : ControllerCore(options.controller),
         log_(options.log ? options.log : log_to_stderr),
         guard_({.token = options.token,
@@ -394,7 +394,7 @@ Server::~Server() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(ServerOptions options) {
+absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(const ServerOptions& options) {
   SCALAI_RETURN_IF_ERROR(ControllerCore::check(options.controller));
   SCALAI_RETURN_IF_ERROR(check_token(options.token));
   SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, random_bytes(kMacBytes));

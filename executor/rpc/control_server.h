@@ -24,7 +24,7 @@ struct ServerOptions {
 class ControlServer {
  public:
   // InvalidArgument: bad options. NotFound: no certificate files. Unavailable: the address (named) cannot be bound.
-  static absl::StatusOr<std::unique_ptr<ControllerEnd>> start(ServerOptions options);
+  static absl::StatusOr<std::unique_ptr<ControllerEnd>> start(const ServerOptions& options);
 };
 
 }  // namespace scalai::executor

@@ -18,7 +18,7 @@ namespace scalai::executor {
 namespace {
 const int64_t kPage = Segment::page_bytes();
 
-Segment segment_of(SegmentOptions options = {}) { return value_or_die(Segment::create(options)); }
+Segment segment_of(const SegmentOptions& options = {}) { return value_or_die(Segment::create(options)); }
 
 // What the kernel says is committed.
 int64_t committed(const Segment& segment) {

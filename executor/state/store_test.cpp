@@ -19,7 +19,7 @@ constexpr TensorId kT(4);
 const VersionKey kOld{0, StateVersion::epoch(1)};
 const VersionKey kNew{0, StateVersion::epoch(2)};
 
-std::unique_ptr<Store> store_of(SegmentOptions options = {}) { return value_or_die(Store::create(options)); }
+std::unique_ptr<Store> store_of(const SegmentOptions& options = {}) { return value_or_die(Store::create(options)); }
 
 Directory seen_by_peers(const PeerSegment& peer) {
   return value_or_die(Directory::parse(value_or_die(peer.directory()), peer.capacity()));

@@ -267,8 +267,9 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
   while (!orders.empty()) {
     std::erase_if(orders, [&](const Order& order) {
       std::optional<Answer> answer = answer_to(order, told, Clock::now() <= attached_by);
-      if (answer) answers.push_back(*std::move(answer));
-      return answer.has_value();
+      if (!answer) return false;
+      answers.push_back(*std::move(answer));
+      return true;
     });
     if (orders.empty()) break;
     const bool broken = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) {

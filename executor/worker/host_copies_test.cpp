@@ -21,13 +21,14 @@ class WorkerLive : public ::testing::Test {
     cluster_ = std::make_unique<SmallCluster>(options);
     cluster_->create(from_, 10);
     before_.clear();
-    for (size_t i = 0; i < from_.tensors.size(); ++i) before_.push_back(bytes(Location::device(DeviceId(0)), kFrom, i));
+    for (size_t i = 0; i < from_.tensors.size(); ++i)
+      before_.push_back(bytes(Location::device(DeviceId(0)), of_from_, i));
   }
   CommandBody show(bool fleeting = false) const {
     CommandBody body;
     CommandBody::Copy& copy = *body.mutable_copy();
     copy.set_job(kJob);
-    copy.set_from_version(kFrom.version.wire());
+    copy.set_from_version(of_from_.version.wire());
     copy.set_to_version(kShown.wire());
     copy.set_own_devices(true);
     copy.set_in_place(true);
@@ -57,7 +58,7 @@ class WorkerLive : public ::testing::Test {
   std::vector<std::string> nothing() const { return std::vector<std::string>(before_.size()); }
 
   const Location device_ = Location::device(DeviceId(0)), memory_ = Location::host_memory(HostId(0));
-  const VersionKey kFrom = epoch_of_job(4);
+  const VersionKey of_from_ = epoch_of_job(4);
   const Collection from_ = at_epoch(plan::grid_collection({.tp = 4}, plan::devices({0, 1, 2, 3})), 4);
   std::unique_ptr<SmallCluster> cluster_;
   std::vector<std::string> before_;
@@ -71,7 +72,7 @@ TEST_F(WorkerLive, StaysWhereItIsUntilTrainingRewritesIt) {
   cluster_->advance(from_, 11);
   EXPECT_EQ(shown(device_), nothing());
   EXPECT_EQ(shown(memory_), before_);
-  EXPECT_NE(bytes(device_, kFrom, 0), before_[0]);
+  EXPECT_NE(bytes(device_, of_from_, 0), before_[0]);
   EXPECT_THAT(cluster_->verify(from_, 11), IsEmpty());
   cluster_->advance(from_, 12);
   EXPECT_EQ(shown(memory_), before_) << "later steps change nothing";

@@ -40,7 +40,7 @@ TEST(Place, OtherNamesAreRefused) {
 }
 
 TEST(TensorBoxMessage, WhatIsNoBoxIsRefused) {
-  const auto message = [](std::vector<int64_t> lo, std::vector<int64_t> hi) {
+  const auto message = [](const std::vector<int64_t>& lo, const std::vector<int64_t>& hi) {
     proto::TensorBox box;
     for (const int64_t bound : lo) box.add_lo(bound);
     for (const int64_t bound : hi) box.add_hi(bound);

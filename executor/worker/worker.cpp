@@ -282,7 +282,7 @@ absl::Status Worker::Commands::fail(const CommandBody::Fail& fail) {
   return absl::OkStatus();
 }
 
-Worker::Worker(Options options)
+Worker::Worker(const Options& options)
     : backend_(options.backend ? options.backend : make_host_backend()),
       locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
       places_({.host = options.host,

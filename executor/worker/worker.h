@@ -32,7 +32,7 @@ class Worker {
     Interface network{.loopback = true, .address = "127.0.0.1"};  // where trainers of several hosts meet
     std::optional<NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
   };
-  explicit Worker(Options options);
+  explicit Worker(const Options& options);
   ~Worker();
 
   // Runs one command. Errors are in the reply's status: InvalidArgument (the bytes are no command, or name a version

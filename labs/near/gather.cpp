@@ -139,8 +139,8 @@ class Gathering {
       absl::Status status;
       if (session == nullptr) {
         auto begun = Session::start(question_.source.hosts[host], question_.launch);
-        if (begun.ok()) session = *std::move(begun);
         status = begun.status();
+        if (begun.ok()) session = *std::move(begun);
       }
       std::string why;
       if (status.ok()) status = try_part(*session, host, part, why);
@@ -295,8 +295,11 @@ absl::Status fetch(const Question& question, const std::vector<std::string>& fil
       if (!question.source.has(host, file)) continue;
       if (gone[host].empty() && sessions[host] == nullptr) {
         auto begun = Session::start(question.source.hosts[host], question.launch);
-        if (begun.ok()) sessions[host] = *std::move(begun);
-        if (!begun.ok()) gone[host] = message_of(begun.status());
+        if (begun.ok()) {
+          sessions[host] = *std::move(begun);
+        } else {
+          gone[host] = message_of(begun.status());
+        }
       }
       absl::Status written;
       if (gone[host].empty()) {

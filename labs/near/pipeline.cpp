@@ -198,11 +198,8 @@ class Reader {
 
   void plain(char c) {
     const bool first = !word_.begun;
-    if (c == '\n' || std::string_view("$;&<>(){}`").find(c) != std::string_view::npos) {
-      refuse(c);
-    } else if (first && (c == '#' || c == '~')) {
-      refuse(c);
-    } else if (first && c == '!' && pipeline_.back().words.empty()) {
+    const bool anywhere = c == '\n' || std::string_view("$;&<>(){}`").find(c) != std::string_view::npos;
+    if (anywhere || (first && (c == '#' || c == '~' || (c == '!' && pipeline_.back().words.empty())))) {
       refuse(c);
     } else if (c == '=' && !word_.quoted && pipeline_.back().words.empty()) {
       problem(at_, "a variable is not set here", "env NAME=value COMMAND sets it for one command");

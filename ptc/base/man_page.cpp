@@ -34,7 +34,7 @@ std::string roff(std::string_view text) {
 }
 
 // A line that starts no request.
-std::string roff_line(std::string line) {
+std::string roff_line(const std::string& line) {
   return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line;
 }
 

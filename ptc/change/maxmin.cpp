@@ -19,7 +19,7 @@ std::pair<std::vector<int>, std::vector<int64_t>> route_between(const EndpointSp
   std::vector<int> links = src.up;
   links.insert(links.end(), dst.down.begin(), dst.down.end());
   links = distinct_sorted(std::move(links));
-  if (src.up_weights.empty()) return {std::move(links), {}};
+  if (src.up_weights.empty()) return {std::move(links), std::vector<int64_t>()};
   std::vector<int64_t> weights(links.size(), 1);
   for (size_t i = 0; i < src.up.size(); ++i) {
     const auto at = std::lower_bound(links.begin(), links.end(), src.up[i]);

@@ -27,7 +27,7 @@ const std::string kFree = "gpus: 2 configs { layout: \"dp2\" } ";
 class StepTimesTest : public ::testing::Test {
  protected:
   Parts parts_{"until: \"100s\"\n" + job_text("a", kFree) + job_text("b", kFree) + sized_job("c")};
-  const Counting model_;
+  const Counting model_ = {};
   StepTimes times_{parts_.condition, parts_.jobs, model_};
 };
 

@@ -368,14 +368,14 @@ Communication exposed(const Communication& whole, double beside_s, double first)
   return times(whole, std::min(1.0, share));
 }
 
-ChunkWork times(const ChunkWork& one, double times_) {
-  return {.matrix_s = one.matrix_s * times_,
-          .memory_s = one.memory_s * times_,
-          .launch_s = one.launch_s * times_,
-          .tp = times(one.tp, times_),
-          .cp = times(one.cp, times_),
-          .ep = times(one.ep, times_),
-          .dp = times(one.dp, times_)};
+ChunkWork times(const ChunkWork& one, double factor) {
+  return {.matrix_s = one.matrix_s * factor,
+          .memory_s = one.memory_s * factor,
+          .launch_s = one.launch_s * factor,
+          .tp = times(one.tp, factor),
+          .cp = times(one.cp, factor),
+          .ep = times(one.ep, factor),
+          .dp = times(one.dp, factor)};
 }
 
 ChunkWork together(const ChunkWork& a, const ChunkWork& b) {

@@ -63,7 +63,7 @@ void SyncTest::begin(Collection from, Collection to, Setup setup) {
   ASSERT_TRUE(training_->call("create", training_->living(), body).ok());
 }
 
-void SyncTest::train(int64_t step, std::set<HostId> hosts) {
+void SyncTest::train(int64_t step, const std::set<HostId>& hosts) {
   CommandBody body;
   body.mutable_advance()->set_job(kTrained);
   body.mutable_advance()->set_version(StateVersion::epoch(from_.epoch).wire());

@@ -59,7 +59,7 @@ class SyncTest : public ::testing::Test {
     std::function<std::shared_ptr<Backend>()> backend{};  // of each receiver; without it devices in the host's memory
   };
   void begin(Collection from, Collection to, Setup setup);
-  void train(int64_t step, std::set<HostId> hosts);
+  void train(int64_t step, const std::set<HostId>& hosts);
   void train(int64_t step) { train(step, training_->living()); }
   Shown shown();
   void end();

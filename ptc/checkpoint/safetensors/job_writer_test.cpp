@@ -151,7 +151,7 @@ TEST_F(WriterTest, AnUnfinishedCheckpointLeavesNothing) {
 }
 
 TEST_F(WriterTest, FinishesOnlyAWholeCheckpoint) {
-  const auto finish = [&](std::vector<int> without,
+  const auto finish = [&](const std::vector<int>& without,
                           const std::function<void(Writer&, std::vector<std::string>&)>& change) {
     Writer writer = begin("c", {"job", 12});
     std::vector<std::string> parts = parts_of(writer, without);

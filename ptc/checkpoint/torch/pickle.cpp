@@ -152,7 +152,7 @@ class PickleReader {
   }
 
   void push_items(Kind kind, std::vector<PickleValue*> items) {
-    charge(items.size() * sizeof(PickleValue*));
+    charge(items.size() * sizeof(void*));
     push_new(kind)->items = std::move(items);
   }
   void push_tuple(std::vector<PickleValue*> items) { push_items(Kind::kTuple, std::move(items)); }
@@ -167,14 +167,14 @@ class PickleReader {
   }
   void set_items(PickleValue* into, const std::vector<PickleValue*>& values) {
     if (values.size() % 2 != 0 || (into->kind != Kind::kDict && into->kind != Kind::kCall)) return fail("is damaged");
-    charge(values.size() * sizeof(PickleValue*));
+    charge(values.size() * sizeof(void*));
     for (size_t i = 0; i < values.size(); i += 2) into->pairs.emplace_back(values[i], values[i + 1]);
   }
   void append(PickleValue* into, const std::vector<PickleValue*>& values) {
     // What is appended to an object (a deque) is no argument of its call; nothing of that kind is looked at.
     if (into->kind == Kind::kCall) return;
     if (into->kind != Kind::kList && into->kind != Kind::kSet) return fail("is damaged");
-    charge(values.size() * sizeof(PickleValue*));
+    charge(values.size() * sizeof(void*));
     into->items.insert(into->items.end(), values.begin(), values.end());
   }
   void call(PickleValue* callee, std::vector<PickleValue*> arguments) {
@@ -186,7 +186,7 @@ class PickleReader {
     const PickleValue* const arguments = pop();
     PickleValue* const callee = pop();
     if (arguments->kind != Kind::kTuple) return fail("is damaged");
-    if (may_copy(arguments->items.size() * sizeof(PickleValue*))) call(callee, arguments->items);
+    if (may_copy(arguments->items.size() * sizeof(void*))) call(callee, arguments->items);
   }
   void build() {
     PickleValue* const state = pop();
@@ -236,7 +236,7 @@ class PickleReader {
   // Python numbers them without gaps; a pickle may do otherwise.
   void put(uint64_t index, PickleValue* value) {
     constexpr size_t kSparse = 64;  // bytes of a row of the map
-    charge(index == memo_.size() ? sizeof(PickleValue*) : kSparse);
+    charge(index == memo_.size() ? sizeof(void*) : kSparse);
     if (index == memo_.size()) {
       memo_.push_back(value);
       sparse_memo_.erase(index);

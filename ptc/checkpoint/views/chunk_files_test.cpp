@@ -42,7 +42,7 @@ void expect_parts(const tensor::Piece& piece, const Shape& shape, const std::vec
     ASSERT_TRUE(part.ok()) << message_of(part.status());
     if (!*part) continue;
     const Shape in_chunk = strides_of(sizes);
-    visit(**part, [&](const Shape& at, int64_t flat) {
+    visit(**part, [&, &offsets = offsets, &sizes = sizes](const Shape& at, int64_t flat) {
       int64_t whole = 0;
       for (size_t dim = 0; dim < shape.size(); ++dim)
         whole += (offsets[dim] + flat / in_chunk[dim] % sizes[dim]) * dense[dim];

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-DcpTensor named(const std::string& name, std::vector<int64_t> shape = {4}, std::vector<int64_t> chunk = {}) {
+DcpTensor named(const std::string& name, std::vector<int64_t> shape = {4}, const std::vector<int64_t>& chunk = {}) {
   DcpTensor tensor{.path = {name}, .dtype = tensor::DType::kF32, .shape = std::move(shape), .chunks = {}};
   if (!chunk.empty())
     tensor.chunks.push_back({.offsets = std::vector<int64_t>(chunk.size(), 0), .sizes = chunk, .file = "f"});
@@ -303,8 +303,9 @@ void BucketFolderTest::expect_states(const std::shared_ptr<const Checkpoint>& ch
     for (const StoredTensor* const param : in_order(ranks_[r])) {
       for (const auto& [key, suffix] : std::map<std::string, std::string>{
                {"param", ".master"}, {"exp_avg", ".exp_avg"}, {"exp_avg_sq", ".exp_avg_sq"}}) {
-        const auto found = std::find_if(header.tensors.begin(), header.tensors.end(),
-                                        [&](const auto& each) { return each.name == param->name + suffix; });
+        const auto found =
+            std::find_if(header.tensors.begin(), header.tensors.end(),
+                         [&, &suffix = suffix](const auto& each) { return each.name == param->name + suffix; });
         ASSERT_NE(found, header.tensors.end()) << param->name << suffix;
         EXPECT_EQ(found->dtype, tensor::DType::kF32);
         std::vector<uint32_t> expected = state_of(ranks_[r], *param, key);

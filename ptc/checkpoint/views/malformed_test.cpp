@@ -62,7 +62,7 @@ class Malformed : public FolderTest {
 };
 
 // Edits of a file's text.
-std::function<void(const std::string&)> edit(const std::string& file, std::function<void(std::string&)> change) {
+std::function<void(const std::string&)> edit(const std::string& file, const std::function<void(std::string&)>& change) {
   return [=](const std::string& bad) {
     std::string text = text_of(bad + "/" + file);
     change(text);
@@ -90,7 +90,8 @@ std::string one_tensor(const std::string& fields, size_t bytes = 8) {
   return with_header(fmt::format(R"({{"t":{{{}}}}})", fields), bytes);
 }
 std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
-std::function<void(const std::string&)> instead(const std::string& file, std::function<void(const std::string&)> make) {
+std::function<void(const std::string&)> instead(const std::string& file,
+                                                const std::function<void(const std::string&)>& make) {
   return [=](const std::string& bad) {
     fs::remove_all(bad + "/" + file);
     make(bad + "/" + file);

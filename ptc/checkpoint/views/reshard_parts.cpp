@@ -228,7 +228,10 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     // Never begun anew: what it says of the last rename tells DST from what DST was before.
     auto opened = internal::Journal::open(places.journal, "parts " + digest, /*restart=*/false);
     joined.busy = absl::IsAborted(opened.status());
-    if (opened.ok()) journal = *std::move(opened);
+    if (opened.ok()) {
+      journal = *std::move(opened);
+      return absl::OkStatus();
+    }
     if (!absl::IsInvalidArgument(opened.status())) return joined.busy ? absl::OkStatus() : opened.status();
     return invalid(fmt::format("{}\nParts are never put together anew, since {} may have their files: move both away",
                                message_of(opened.status()), places.partial));

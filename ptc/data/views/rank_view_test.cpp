@@ -288,7 +288,7 @@ TEST_F(RankViewTest, StatesOfOtherDatasetsAreRefused) {
   Random random(4);
   open(internal::make_dataset(next_folder(), {.format = Format::kMegatron, .documents = 50}, random),
        {.sequence = 4, .global_batch = 5});
-  const auto problem = [&](State state, DpRank who) {
+  const auto problem = [&](const State& state, DpRank who) {
     return message_of(RankView::make({.samples = samples_, .files = files_, .state = state, .who = who}).status());
   };
   State state = state_;

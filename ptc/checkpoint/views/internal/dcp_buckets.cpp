@@ -29,7 +29,7 @@ using model::StateKind;
 
 constexpr std::string_view kMasters = "param";
 
-absl::Status cannot_tell(std::string reason) { return absl::FailedPreconditionError(std::move(reason)); }
+absl::Status cannot_tell(const std::string& reason) { return absl::FailedPreconditionError(reason); }
 
 // Takes `mark` and the number behind it from the front.
 bool take_number(std::string_view& text, std::string_view mark, int& number) {
@@ -268,8 +268,9 @@ std::vector<BucketTensor> take_buckets(std::vector<DcpTensor>& tensors) {
   std::vector<BucketTensor> buckets;
   std::erase_if(tensors, [&](const DcpTensor& tensor) {
     std::optional<BucketTensor> bucket = as_bucket(tensor);
-    if (bucket) buckets.push_back(*std::move(bucket));
-    return bucket.has_value();
+    if (!bucket) return false;
+    buckets.push_back(*std::move(bucket));
+    return true;
   });
   return buckets;
 }

@@ -65,7 +65,7 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
 // server that fails says nothing about what it holds).
 class ProblemList {
  public:
-  void add(std::string problem) { add(absl::InvalidArgumentError(problem)); }
+  void add(const std::string& problem) { add(absl::InvalidArgumentError(problem)); }
   void add(const absl::Status& problem);
   absl::Status status() const;
 

@@ -96,8 +96,11 @@ absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks&
   // Every rank has the same learning rates.
   SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr first, folder.source(ranks.files.front()));
   absl::StatusOr<std::string> record = record_of_rank(*first);
-  if (record.ok()) opened.info.common = {.bytes = *std::move(record), .listed = false};
-  if (record.ok() || !absl::IsInvalidArgument(record.status())) return record.status();
+  if (record.ok()) {
+    opened.info.common = {.bytes = *std::move(record), .listed = false};
+    return absl::OkStatus();
+  }
+  if (!absl::IsInvalidArgument(record.status())) return record.status();
   opened.info.notes.push_back(fmt::format("left out: the optimizer's learning rates; {}", message_of(record.status())));
   return absl::OkStatus();
 }

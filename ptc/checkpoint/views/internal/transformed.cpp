@@ -127,8 +127,8 @@ void say_dtype(const std::vector<LogicalState>& before, Opened& opened) {
 
 }  // namespace
 
-absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
-                                                   Opened& opened) {
+absl::StatusOr<TransformedStates> transform_states(const std::shared_ptr<const Checkpoint>& base,
+                                                   const OpenOptions& options, Opened& opened) {
   SCALAI_ASSIGN_OR_RETURN(Transformed result, transformed(base, options.transforms, options, ""));
   std::vector<Tensor>& tensors = result.tensors;
   opened.info.transforms = result.digest;

@@ -25,7 +25,7 @@ struct TransformedStates {
 // Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the
 // dtype of the parameters says the new one. Errors: those of transform::transform; of opening what steps name, with its
 // path.
-absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
-                                                   Opened& opened);
+absl::StatusOr<TransformedStates> transform_states(const std::shared_ptr<const Checkpoint>& base,
+                                                   const OpenOptions& options, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

@@ -178,7 +178,7 @@ inline std::vector<TestSample> samples_of(const TestDataset& dataset, int64_t se
 }
 
 // Counts the reads of the files it opens.
-inline SourceOpener counting_opener(std::shared_ptr<int64_t> reads) {
+inline SourceOpener counting_opener(const std::shared_ptr<int64_t>& reads) {
   class Counting final : public ByteSource {
    public:
     Counting(ByteSourcePtr source, std::shared_ptr<int64_t> count)
