@@ -67,7 +67,8 @@ events { at_step { step: 22 } fail { hosts: [1, 2] } }
 TEST_F(ExecDataset, ExactlyOnceThroughResizesAndFailures) {
   const Outcome run = exec(scenario("samples: 333 seed: 5"), "--scale-model=1/16");
   ASSERT_EQ(run.code, 0) << run.err;
-  const nlohmann::json job = this->job("exec"), dataset = job.at("dataset");
+  const nlohmann::json job = this->job("exec");
+  const nlohmann::json& dataset = job.at("dataset");
   EXPECT_EQ(job.at("state"), "complete");
   EXPECT_EQ(job.at("samples"), 5 * 333 + 5 * 50);  // seven steps a pass
   EXPECT_EQ(dataset.at("exactly_once"), true);

@@ -285,7 +285,7 @@ TEST(Search, HeadroomStaysFree) {
 // Some axes pinned, whether they go together or not.
 Pins random_pins(Dice& dice, const ModelShape& model) {
   Pins pins;
-  const auto pin = [&](std::optional<int>& axis, std::vector<int> sizes) {
+  const auto pin = [&](std::optional<int>& axis, const std::vector<int>& sizes) {
     if (dice.one_in(3)) axis = dice.of(sizes);
   };
   pin(pins.tp, {1, 2, 3, 4, 8});

@@ -218,7 +218,7 @@ std::vector<Metric> all_metrics(const std::vector<Numbers>& numbers) {
   std::vector<Metric> all = known_metrics();
   for (const Numbers& run : numbers) {
     for (const auto& [name, value] : run) {
-      const auto same = [&](const Metric& metric) { return metric.name == name; };
+      const auto same = [&name = name](const Metric& metric) { return metric.name == name; };
       if (std::none_of(all.begin(), all.end(), same)) all.push_back({name, name, "", {}});
     }
   }

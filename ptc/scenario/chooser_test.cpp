@@ -234,7 +234,7 @@ TEST(Chooser, SaysWhatIsTightest) {
 
 TEST(Chooser, TensorParallelGroupsStayInHosts) {
   const cluster::Cluster cluster = mixed();
-  const auto of = [&](ParallelConfig config, const std::vector<int>& usable) {
+  const auto of = [&](const ParallelConfig& config, const std::vector<int>& usable) {
     return parallel::devices_for(config, device_ids(usable), cluster);
   };
   EXPECT_EQ(of({.tp = 2}, {1, 2, 3}), device_ids({2, 3}));

@@ -224,10 +224,7 @@ bool JobBuilder::starts_later() const { return source_.given("policy") || source
 std::vector<DeviceId> JobBuilder::devices_left() const {
   std::vector<DeviceId> left;
   for (int i = 0; i < context_.cluster->device_count(); ++i) {
-    if (starts_later()) {
-      left.emplace_back(i);
-    } else if (!named_elsewhere(i) && context_.given.count(DeviceId(i)) == 0)
-      left.emplace_back(i);
+    if (starts_later() || (!named_elsewhere(i) && context_.given.count(DeviceId(i)) == 0)) left.emplace_back(i);
   }
   return left;
 }

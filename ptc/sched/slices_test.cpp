@@ -37,7 +37,7 @@ TEST(Slices, SharesOfTwoDigits) {
 // combinations of an A100: seven 1g; 4g with 2g and 1g or with 3g; two 3g; ...
 TEST(Slices, WholeGpusByEnumeration) {
   std::set<std::multiset<int>> full;
-  const auto fill = [&](const auto& self, uint8_t used, std::multiset<int> has) -> void {
+  const auto fill = [&](const auto& self, uint8_t used, const std::multiset<int>& has) -> void {
     bool more = false;
     for (const SliceProfile& one : slice_profiles()) {
       for (const int start : one.starts) {

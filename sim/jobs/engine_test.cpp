@@ -42,7 +42,7 @@ class Script : public Policy {
   std::map<double, Act> acts_;
 };
 
-Script::Act give(std::vector<Grant> grants, double wake_at_s = kNever) {
+Script::Act give(const std::vector<Grant>& grants, double wake_at_s = kNever) {
   return [grants, wake_at_s](const View&) { return Decision{.grants = grants, .refused = {}, .wake_at_s = wake_at_s}; };
 }
 

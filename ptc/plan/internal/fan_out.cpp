@@ -150,7 +150,7 @@ bool FanOut::less_crossing(const Group* a, const Group* b) {
 // Chains of hosts, one from each of the source hosts that have sent least. Hosts of one rack follow one another.
 void FanOut::cross_hosts(Crossing hosts, int64_t bytes) {
   const auto less = [&](const Group* a, const Group* b) { return less_crossing(a, b); };
-  auto& [sources, wanting] = hosts;
+  std::vector<const Group*>&sources = hosts.sources, &wanting = hosts.wanting;
   const size_t chains = std::min(sources.size(), wanting.size());
   std::partial_sort(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(chains), sources.end(), less);
   // Hosts that have sent least pass on; the end of a chain sends nothing.

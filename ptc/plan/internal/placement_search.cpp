@@ -1,6 +1,7 @@
 #include "ptc/plan/internal/placement_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -223,9 +224,8 @@ int64_t ways_to_place(int32_t ranks, const std::vector<Site>& sites, int64_t lim
       double choices = 1;  // of `here` out of `all`
       for (size_t here = 0; here <= std::min(all, site.devices.size()); ++here) {
         const double more = choices * static_cast<double>(ways[all - here]);
-        next[all] = static_cast<double>(next[all]) + more > static_cast<double>(limit)
-                        ? limit + 1
-                        : next[all] + static_cast<int64_t>(more + 0.5);
+        next[all] = static_cast<double>(next[all]) + more > static_cast<double>(limit) ? limit + 1
+                                                                                       : next[all] + std::llround(more);
         choices = choices * static_cast<double>(all - here) / static_cast<double>(here + 1);
       }
     }

@@ -62,7 +62,7 @@ PageTable take_ups_table(const std::vector<RunData>& runs) {
   for (const RunData& run : runs) {
     for (const auto& [job, rows] : run.take_ups) {
       for (size_t row = 0; row < rows.size(); ++row) {
-        const auto seconds = [&](const char* column) {
+        const auto seconds = [&rows = rows, row](const char* column) {
           const auto value = rows.number(row, column);
           return value ? format_seconds(*value) : std::string("–");
         };

@@ -49,8 +49,9 @@ class Reader {
     for (const uint64_t uuid : order_) {
       Track& track = tracks_[uuid];
       if (track.group == "jobs") trace.jobs.emplace_back(track.name, std::move(track.stretches));
-      if (track.group == "devices") add_device(std::move(track), trace);
-      if (track.group == "links" && track.name.ends_with(" use")) {
+      if (track.group == "devices") {
+        add_device(std::move(track), trace);
+      } else if (track.group == "links" && track.name.ends_with(" use")) {
         for (auto& [at_s, percent] : track.values) percent /= 100;
         trace.link_use[track.name.substr(0, track.name.size() - 4)] = std::move(track.values);
       }

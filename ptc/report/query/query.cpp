@@ -41,13 +41,13 @@ struct Values {
 };
 
 Values* values_of(sqlite3_context* context, bool make) {
-  void* memory = sqlite3_aggregate_context(context, make ? sizeof(Values*) : 0);
+  void* memory = sqlite3_aggregate_context(context, make ? sizeof(void*) : 0);
   if (memory == nullptr) return nullptr;
   Values* values = nullptr;
-  std::memcpy(&values, memory, sizeof values);
+  std::memcpy(&values, memory, sizeof(void*));
   if (values != nullptr || !make) return values;
   values = new (std::nothrow) Values;
-  std::memcpy(memory, &values, sizeof values);
+  std::memcpy(memory, &values, sizeof(void*));
   return values;
 }
 

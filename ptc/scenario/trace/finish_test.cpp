@@ -8,7 +8,8 @@
 namespace scalai::sched::trace {
 namespace {
 
-Reading reading_with(std::vector<TraceOption> options, TraceContent content, const std::vector<std::string>& set = {}) {
+Reading reading_with(const std::vector<TraceOption>& options, TraceContent content,
+                     const std::vector<std::string>& set = {}) {
   Reading reading;
   reading.content = content;
   reading.source = "f.csv";

@@ -192,18 +192,17 @@ class EveryPolicy : public ::testing::TestWithParam<size_t> {
  protected:
   absl::StatusOr<Outcome> play(const World& world, testing::PlacementLog* log, PolicyTraits* traits) {
     const Variant variant = variants()[GetParam()];
-    absl::StatusOr<std::unique_ptr<Policy>> policy = make_policy(variant.name, variant.set, 7);
-    if (!policy.ok()) return policy.status();
+    SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy, make_policy(variant.name, variant.set, 7));
     if (world.quotas && !gives_shares(variant) && grants_numbers(variant.name)) {
       std::vector<std::unique_ptr<Policy>> both;
-      both.push_back(*std::move(policy));
+      both.push_back(std::move(policy));
       both.push_back(make_policy(variant.name, variant.set, 7).value());
-      *policy = with_quotas(*world.quotas, std::move(both));
+      policy = with_quotas(*world.quotas, std::move(both));
     }
-    *traits = (*policy)->traits();
+    *traits = policy->traits();
     if (world.log_normal > 0 && !gives_shares(variant)) {
       const auto factors = estimate_factors({.log_normal = world.log_normal}, 7, world.workload.jobs.size());
-      *policy = with_estimates(*std::move(policy), factors);
+      policy = with_estimates(std::move(policy), factors);
     }
     const std::unique_ptr<Throughput> throughput = throughput_of(world);
     const std::unique_ptr<ChangeModel> changes =
@@ -212,7 +211,7 @@ class EveryPolicy : public ::testing::TestWithParam<size_t> {
                        .fleet = &world.fleet,
                        .availability = &world.availability,
                        .throughput = throughput.get(),
-                       .policy = policy->get(),
+                       .policy = policy.get(),
                        .changes = changes.get(),
                        .options = {.checkpoints = world.checkpoints},
                        .watcher = {}};

@@ -51,7 +51,7 @@ void leave_out(const std::string& chosen, const std::vector<Choice>& choices, co
   std::vector<std::string> kept;
   std::vector<std::optional<int>> from;
   for (int i = 0; i < set.size(); ++i) {
-    const std::string assignment = set.Get(i);
+    const std::string& assignment = set.Get(i);
     const bool known = knows(*own, assignment);
     if (!known && std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return knows(c, assignment); })) {
       notes.push_back(fmt::format("{}: \"{}\" is left out: {} has no such parameter", path, assignment, chosen));

@@ -154,7 +154,7 @@ Job elastic_job(const std::string& name, double submit_s, int most, double work)
 }
 
 absl::StatusOr<Outcome> run_sia(const Workload& workload, const Fleet& fleet, const Throughput& throughput,
-                                SiaSettings settings, double change_s,
+                                const SiaSettings& settings, double change_s,
                                 std::vector<std::pair<double, Placement>>* placed) {
   const auto policy = make_sia(settings);
   const auto changes = make_constant_changes({change_s, change_s});

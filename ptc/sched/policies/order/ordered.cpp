@@ -126,7 +126,7 @@ void OrderedPolicy::take(const View& view, const Event& event) {
       fill_.set_key(id, order_->key(view, event.job));
       held_up_.insert(event.job);
       break;
-    case Event::Kind::kCapacity: break;
+    case Event::Kind::kCapacity:
     case Event::Kind::kTimer: break;
   }
 }

@@ -170,7 +170,7 @@ template <Speeds speeds>
 std::unique_ptr<Policy> water_filling(const Parameters& parameters, uint64_t seed) {
   const absl::StatusOr<Hierarchy> levels = hierarchy(parameters);
   if (!levels.ok()) return std::make_unique<Misconfigured>(levels.status());
-  const Hierarchy of = *levels;
+  const Hierarchy& of = *levels;
   constexpr bool kTrue = speeds == Speeds::kTrue;
   return program_policy(
       parameters, seed, [of](const ShareProblem& problem) { return water_filling_shares(problem, of); }, speeds,

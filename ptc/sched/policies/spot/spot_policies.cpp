@@ -23,10 +23,10 @@ std::unique_ptr<Policy> make_chaser(const Parameters& parameters, uint64_t /*see
 }
 
 template <DeadlineRule kRule>
-PolicyInfo deadline_info(std::string name, std::string summary) {
-  return {.name = std::move(name),
+PolicyInfo deadline_info(const std::string& name, const std::string& summary) {
+  return {.name = name,
           .family = "spot",
-          .summary = std::move(summary),
+          .summary = summary,
           .source = "Can't Be Late, NSDI'24",
           .parameters = {{"on-demand", "dearest", "name", "GPU type that is always there; dearest = by price"}},
           .traits = spot::make_deadline_policy(kRule, "")->traits(),

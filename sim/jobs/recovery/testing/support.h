@@ -9,7 +9,7 @@
 
 namespace scalai::sched::testing {
 
-inline FleetEvent host_event(double at_s, FleetEvent::Kind kind, std::vector<int> hosts) {
+inline FleetEvent host_event(double at_s, FleetEvent::Kind kind, const std::vector<int>& hosts) {
   FleetEvent event;
   event.at_s = at_s;
   event.kind = kind;
