@@ -93,7 +93,7 @@ absl::StatusOr<Node> make_view(const std::shared_ptr<const Checkpoint>& checkpoi
 
 }  // namespace
 
-std::shared_ptr<Directory> views_directory(std::shared_ptr<const Checkpoint> checkpoint) {
+std::shared_ptr<Directory> views_directory(const std::shared_ptr<const Checkpoint>& checkpoint) {
   auto views = std::make_shared<GrowingFolder>(
       [checkpoint](const std::string& name) { return make_view(checkpoint, name); }, kViewsKept);
   // Listed from the start: one that the checkpoint can have.

@@ -14,6 +14,6 @@
 namespace scalai::vfs {
 
 // The directory shares ownership of the checkpoint.
-std::shared_ptr<Directory> views_directory(std::shared_ptr<const checkpoint::Checkpoint> checkpoint);
+std::shared_ptr<Directory> views_directory(const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint);
 
 }  // namespace scalai::vfs

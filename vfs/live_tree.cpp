@@ -256,11 +256,12 @@ struct LiveTree::State {
 };
 
 LiveTree::LiveTree(std::vector<std::pair<std::string, NewestStep>> jobs, LiveTimes times,
-                   std::function<void(const std::string&)> complain)
+                   const std::function<void(const std::string&)>& complain)
     : state_(std::make_shared<State>()) {
   std::vector<std::pair<std::string, Node>> children;
-  for (auto& [name, newest] : jobs) {
-    state_->jobs.emplace_back(name, std::make_shared<JobFolder>(name, std::move(newest), times.fresh_s, complain));
+  for (auto& job : jobs) {
+    const std::string& name = job.first;
+    state_->jobs.emplace_back(name, std::make_shared<JobFolder>(name, std::move(job.second), times.fresh_s, complain));
     children.emplace_back(name, std::shared_ptr<Directory>(state_->jobs.back().second));
   }
   state_->directory = std::make_shared<FixedFolder>(std::move(children));

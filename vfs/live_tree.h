@@ -39,7 +39,7 @@ class LiveTree {
  public:
   // `complain` gets what kept a newer step from being shown.
   LiveTree(std::vector<std::pair<std::string, NewestStep>> jobs, LiveTimes times,
-           std::function<void(const std::string& line)> complain);
+           const std::function<void(const std::string& line)>& complain);
   ~LiveTree();
   std::shared_ptr<Directory> directory() const;
 

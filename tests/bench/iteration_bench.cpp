@@ -56,7 +56,7 @@ Setting make_setting(int replicas, int micro_batches, bool one_slow) {
   return made;
 }
 
-double seconds_of(const Setting& setting, const Platform& platform, bool fold) {
+double seconds_of(const Setting& setting, const change::Platform& platform, bool fold) {
   const IterationJob job = setting.job();
   const auto begin = std::chrono::steady_clock::now();
   benchmark::DoNotOptimize(simulate_iterations(platform, {}, {&job, 1}, {.fold = fold}));
@@ -68,12 +68,12 @@ void simulate(benchmark::State& state, bool one_slow) {
   const Setting setting = make_setting(static_cast<int>(state.range(0)), micro_batches, one_slow);
   IterationResult result;
   for (auto _ : state) {  // links and endpoints included
-    const Platform platform(setting.cluster);
+    const change::Platform platform(setting.cluster);
     const IterationJob job = setting.job();
     result = simulate_iterations(platform, {}, {&job, 1});
   }
   const Setting small = make_setting(kSmallReplicas, micro_batches, one_slow);
-  const Platform platform(small.cluster);
+  const change::Platform platform(small.cluster);
   state.counters["classes"] = static_cast<double>(result.units);
   state.counters["events/s"] =
       benchmark::Counter(static_cast<double>(result.events), benchmark::Counter::kIsIterationInvariantRate);

@@ -52,7 +52,7 @@ absl::StatusOr<std::pair<int, std::string>> Disk::name_of(const std::string& pat
   return std::pair(folder, path.substr(slash == std::string::npos ? 0 : slash + 1));
 }
 
-absl::Status Disk::change(std::vector<std::pair<std::string, int>> names, const Operation& operation) {
+absl::Status Disk::change(const std::vector<std::pair<std::string, int>>& names, const Operation& operation) {
   Change made{.names = {}, .needs = {}, .text = operation.str()};
   for (const auto& [path, node] : names) {
     SCALAI_ASSIGN_OR_RETURN(const auto name, name_of(path));

@@ -94,7 +94,7 @@ class Disk {
 
   int find(const std::string& path) const;
   absl::StatusOr<std::pair<int, std::string>> name_of(const std::string& path) const;
-  absl::Status change(std::vector<std::pair<std::string, int>> names, const Operation& operation);
+  absl::Status change(const std::vector<std::pair<std::string, int>>& names, const Operation& operation);
   absl::Status apply_names(const Operation& operation);
   absl::Status apply_data(const Operation& operation);
   int make(Kind kind, const Operation& operation);

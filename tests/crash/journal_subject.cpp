@@ -83,9 +83,10 @@ void act(const Call& call, std::optional<Contents>& contents) {
 }
 
 absl::Status run_call(const Call& call, const std::string& path, std::optional<Journal>& journal) {
-  const auto keep = [&](absl::StatusOr<Journal> made) {
-    if (made.ok()) journal.emplace(*std::move(made));
-    return made.status();
+  const auto keep = [&](absl::StatusOr<Journal> made) -> absl::Status {
+    if (!made.ok()) return made.status();
+    journal.emplace(*std::move(made));
+    return absl::OkStatus();
   };
   switch (call.what) {
     case What::kCreate: return keep(Journal::create(path, facts_of(call.id)));

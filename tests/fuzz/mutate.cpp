@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -282,7 +281,7 @@ size_t mutate_input(uint8_t* data, size_t size, size_t max_size, unsigned seed, 
   if (LLVMFuzzerMutate != nullptr && random.below(16) == 0) return LLVMFuzzerMutate(data, size, max_size);
   const std::string changed = change({reinterpret_cast<const char*>(data), size}, random);
   if (changed.size() > max_size) return size;
-  std::memcpy(data, changed.data(), changed.size());
+  std::copy(changed.begin(), changed.end(), data);
   return changed.size();
 }
 

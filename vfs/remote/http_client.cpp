@@ -8,6 +8,7 @@
 #include <charconv>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ptc/base/status.h"
@@ -203,7 +204,7 @@ struct HttpClient::Pool {
   std::vector<Handle> idle;
 };
 
-HttpClient::HttpClient(HttpOptions options) : options_(options), pool_(std::make_unique<Pool>()) {}
+HttpClient::HttpClient(HttpOptions options) : options_(std::move(options)), pool_(std::make_unique<Pool>()) {}
 HttpClient::~HttpClient() = default;
 
 HttpOutcome HttpClient::get(const HttpRequest& request) const {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -155,7 +156,7 @@ uint64_t seed_of(const RetryPolicy& policy) {
 }  // namespace
 
 RequestContext::RequestContext(HttpOptions http, RetryPolicy policy)
-    : client(http), retry(std::move(policy)), next_seed(seed_of(retry)) {}
+    : client(std::move(http)), retry(std::move(policy)), next_seed(seed_of(retry)) {}
 
 Deadline RequestContext::deadline() const {
   if (retry.total_s <= 0) return std::nullopt;
