@@ -75,8 +75,7 @@ class Interop : public EndToEnd {
   }
 };
 
-// --- there and back
-// ---------------------------------------------------------------------------------------------------
+// --- there and back --------------------------------------------------------------------------------------------------
 
 class InteropModels : public Interop, public ::testing::WithParamInterface<std::string> {};
 
@@ -152,8 +151,7 @@ TEST_F(Interop, NamesWithoutAPrefixAreReadAndKept) {
   expect_identical("hf", "back");
 }
 
-// --- files of others
-// --------------------------------------------------------------------------------------------------
+// --- files of others -------------------------------------------------------------------------------------------------
 
 TEST_F(Interop, TheReferenceLibraryReadsOurs) {
   const bool torch = python_has("torch, safetensors.torch");

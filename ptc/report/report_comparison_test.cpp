@@ -210,7 +210,7 @@ TEST(Comparison, HasTheNotesOfItsRuns) {
   const auto run = [](const std::string& policy, uint64_t seed, const std::vector<std::string>& notes) {
     Json json = Json::parse(cluster_run(policy, 3600, 0.5));
     json["seed"] = seed;
-    json["notes"] = std::move(notes);
+    json["notes"] = notes;
     json["policy_remarks"] = policy == "ideal" ? "4 rounds" : "";
     return json.dump();
   };

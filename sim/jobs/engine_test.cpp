@@ -243,8 +243,7 @@ TEST(Engine, GpusAreReleasedBeforeAnyArePlaced) {
   EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(200));
 }
 
-// --- two jobs on the same GPUs
-// --------------------------------------------------------------------------------------------
+// --- two jobs on the same GPUs ---------------------------------------------------------------------------------------
 
 TEST(Sharing, BothRunAtTheSharedRateAndPayHalf) {
   Bench bench;
@@ -285,13 +284,12 @@ TEST(Sharing, TwoThatAreToBeAloneArePartedAndTheRolesMaySwap) {
   EXPECT_THAT(swapped.jobs[0].finish_s, DoubleEq(100 / 0.75));
 }
 
-// --- rules
-// ----------------------------------------------------------------------------------------------------------------
+// --- rules -----------------------------------------------------------------------------------------------------------
 
 TEST(Rules, ADecisionThatBreaksOneEndsTheRun) {
-  const auto error = [](std::vector<Grant> grants, double wake = kNever) {
+  const auto error = [](const std::vector<Grant>& grants, double wake = kNever) {
     Bench bench;
-    return bench.error(Script({{0, give(std::move(grants), wake)}}));
+    return bench.error(Script({{0, give(grants, wake)}}));
   };
   EXPECT_THAT(error({grant(0, 9)}), HasSubstr("job \"a\" is to have 9 GPUs of gpu, of which 8 are free"));
   EXPECT_THAT(error({grant(1, 4)}), HasSubstr("job \"b\", which was not submitted yet"));
@@ -374,8 +372,7 @@ TEST(Rules, TooLargeAndRefusedJobsLeave) {
   EXPECT_THAT(script.told, ElementsAre("10: submitted 1"));
 }
 
-// --- records
-// --------------------------------------------------------------------------------------------------------------
+// --- records ---------------------------------------------------------------------------------------------------------
 
 // Two jobs of 4 GPUs on 4: each would have half of them; the second sees two jobs for 90 of its 190 s.
 TEST(Records, IsolatedTimeIsThatOnAFixedFairShare) {

@@ -357,8 +357,7 @@ TEST_F(RemoteSourceTest, OptionsOutOfRangeAreRefused) {
   EXPECT_EQ(Remote::make(options_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// --- killed in the middle
-// ---------------------------------------------------------------------------------------------
+// --- killed in the middle --------------------------------------------------------------------------------------------
 
 pid_t start(const std::vector<std::string>& words) {
   const absl::StatusOr<pid_t> child = spawn({.program = words.front(), .words = words});
