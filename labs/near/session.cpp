@@ -193,6 +193,7 @@ absl::StatusOr<std::vector<ListedFile>> Session::list() {
   int64_t total = 0;
   for (bool more = true; more;) {
     SCALAI_ASSIGN_OR_RETURN(Answer answer, next());
+    if (std::holds_alternative<Alive>(answer)) continue;
     auto* listed = std::get_if<Listed>(&answer);
     if (listed == nullptr) return lost(invalid("answers another question"));
     if (!listed->problem.empty()) return missing(fmt::format("{}: {}", host_.name, listed->problem));

@@ -56,7 +56,8 @@ TEST_F(SessionWithAHost, ListsAreInOrderAndHaveSizesThatAddUp) {
   EXPECT_THAT(listed({{"a", kMostListed}, {"b", 1}}), HasSubstr("lists \"b\" with 1 bytes"));
   EXPECT_THAT(listed({{"a", -1}}), HasSubstr("lists \"a\" with -1 bytes"));
   EXPECT_THAT(listed({}, true), HasSubstr("lists no end of files"));
-  EXPECT_THAT(message_of(that_says({Alive{}})->list().status()), HasSubstr("answers another question"));
+  EXPECT_THAT(message_of(that_says({PartEnd{}})->list().status()), HasSubstr("answers another question"));
+  EXPECT_EQ(that_says({Alive{}, Listed{.files = {{"a", 1}}}})->list()->size(), 1U);
   const auto session = that_says({Listed{.files = {{"a", 1}}, .more = true}, Listed{.files = {{"b", 2}}}});
   EXPECT_EQ(session->list()->size(), 2U);
   const Listed first{.files = {{"b", 1}}, .more = true}, second{.files = {{"a", 2}}};

@@ -13,7 +13,7 @@
 
 namespace scalai::near {
 
-constexpr int kProtocol = 3;
+constexpr int kProtocol = 4;
 constexpr size_t kMostFiles = 1'000'000;           // that a host lists
 constexpr int64_t kMostListed = int64_t{1} << 56;  // bytes of them all
 
@@ -75,7 +75,7 @@ struct Listed {
 struct Output {
   std::string bytes;
 };
-struct Alive {};
+struct Alive {};  // before any answer that takes its time
 struct StageEnd {
   int status = 0, signal = 0;
   bool nul = false;   // its standard input had a NUL byte

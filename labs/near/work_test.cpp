@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "labs/near/session.h"
@@ -111,36 +112,45 @@ TEST(Frames, RandomBytesDoNoHarm) {
   }
 }
 
+// The next one that says more than that the worker lives.
+Answer answer_in(const Ends& from) {
+  for (;;) {
+    absl::StatusOr<Answer> answer = receive_answer(from.read.get(), 10);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    if (!answer.ok()) return PartEnd{};
+    if (!std::holds_alternative<Alive>(*answer)) return *std::move(answer);
+  }
+}
+
 // A worker answers what it is asked, refuses files outside of the folder, and ends with its input.
 TEST(Serve, AnswersUntilItsInputIsClosed) {
   Ends to, from;
   std::thread worker([&] { serve(to.read.get(), from.write.get(), "/tmp"); });
-  EXPECT_EQ(std::get<Hello>(*receive_answer(from.read.get(), 10)).version, kProtocol);
+  EXPECT_EQ(std::get<Hello>(answer_in(from)).version, kProtocol);
   ASSERT_TRUE(send(to.write.get(), Work(ListWork{.folder = "/nosuch"})).ok());
-  EXPECT_THAT(std::get<Listed>(*receive_answer(from.read.get(), 10)).problem, HasSubstr("/nosuch"));
+  EXPECT_THAT(std::get<Listed>(answer_in(from)).problem, HasSubstr("/nosuch"));
   for (const char* file : {"/etc/passwd", "../x", "a/../../x"}) {
     ASSERT_TRUE(send(to.write.get(),
                      Work(PartWork{.folder = "/tmp", .stages = {}, .ranges = {{file, 0, 1}}, .environment = {}}))
                     .ok());
-    EXPECT_THAT(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem, HasSubstr("outside of the folder"));
+    EXPECT_THAT(std::get<PartEnd>(answer_in(from)).problem, HasSubstr("outside of the folder"));
   }
   ASSERT_TRUE(
       send(to.write.get(), Work(PartWork{.folder = "/", .stages = {{{}}}, .ranges = {}, .environment = {}})).ok());
-  EXPECT_THAT(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem, HasSubstr("has no words"));
+  EXPECT_THAT(std::get<PartEnd>(answer_in(from)).problem, HasSubstr("has no words"));
   const std::string before = std::getenv("LC_ALL") == nullptr ? "" : std::getenv("LC_ALL");
   ASSERT_TRUE(
       send(to.write.get(),
            Work(PartWork{
                .folder = "/", .stages = {{{"true"}}}, .ranges = {}, .environment = {{"LC_ALL", "xx_XX.nosuch"}}}))
           .ok());
-  EXPECT_THAT(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem,
-              HasSubstr("has not the locale xx_XX.nosuch"));
+  EXPECT_THAT(std::get<PartEnd>(answer_in(from)).problem, HasSubstr("has not the locale xx_XX.nosuch"));
   // A worker of the caller's machine has the caller's environment, right as it is.
   ::setenv("LC_ALL", "xx_XX.nosuch", 1);
   ASSERT_TRUE(
       send(to.write.get(), Work(PartWork{.folder = "/", .stages = {{{"true"}}}, .ranges = {}, .environment = {}}))
           .ok());
-  EXPECT_EQ(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem, "");
+  EXPECT_EQ(std::get<PartEnd>(answer_in(from)).problem, "");
   to.write = {};
   worker.join();
   before.empty() ? ::unsetenv("LC_ALL") : ::setenv("LC_ALL", before.c_str(), 1);
@@ -175,12 +185,12 @@ TEST(Serve, OpensRunsForWhoeverAsks) {
             return "/nosuch/" + view.view;
           });
   });
-  (void)receive_answer(from.read.get(), 10);
+  (void)answer_in(from);
   const RunView hf{.job = "a", .view = "hf", .step = 7}, tp{.job = "a", .view = "tp2", .step = 7},
       gone{.job = "a", .view = "hf"};
   const auto listed = [&](const RunView& view) {
     EXPECT_TRUE(send(to.write.get(), Work(ListWork{.folder = "/out", .run = view})).ok());
-    return std::get<Listed>(*receive_answer(from.read.get(), 10)).problem;
+    return std::get<Listed>(answer_in(from)).problem;
   };
   EXPECT_THAT(listed(hf), HasSubstr("/nosuch/hf"));
   EXPECT_THAT(listed(tp), HasSubstr("/nosuch/tp2"));
@@ -189,13 +199,34 @@ TEST(Serve, OpensRunsForWhoeverAsks) {
   const auto part = [&](const RunView& view) {
     PartWork work{.folder = "/out", .stages = {}, .ranges = {{"file", 0, 1}}, .environment = {}, .run = view};
     EXPECT_TRUE(send(to.write.get(), Work(std::move(work))).ok());
-    return std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem;
+    return std::get<PartEnd>(answer_in(from)).problem;
   };
   EXPECT_THAT(part(tp), HasSubstr("/nosuch/tp2"));
   EXPECT_EQ(part(gone), "it is gone");
   to.write = {};
   worker.join();
   EXPECT_EQ(opened, (std::vector<std::string>{"/out a hf 7", "/out a tp2 7", "/out a hf 0", "/out a hf 0"}));
+}
+
+// A job's first step takes longer than the asker's patience.
+TEST(Serve, SaysThatItLivesWhileARunIsOpened) {
+  Ends to, from;
+  std::promise<void> heeded;
+  std::thread worker([&] {
+    serve(to.read.get(), from.write.get(), "/tmp",
+          [&](const std::string&, const RunView&) -> absl::StatusOr<std::string> {
+            heeded.get_future().wait();
+            return absl::NotFoundError("it is gone");
+          });
+  });
+  (void)answer_in(from);
+  EXPECT_TRUE(send(to.write.get(), Work(ListWork{.folder = "/out", .run = RunView{.job = "a", .view = "hf"}})).ok());
+  const auto first = receive_answer(from.read.get(), 30);
+  EXPECT_TRUE(first.ok() && std::holds_alternative<Alive>(*first)) << first.status();
+  heeded.set_value();
+  EXPECT_EQ(std::get<Listed>(answer_in(from)).problem, "it is gone");
+  to.write = {};
+  worker.join();
 }
 
 }  // namespace work_test

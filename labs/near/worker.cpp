@@ -11,11 +11,14 @@
 #include <cerrno>
 #include <chrono>
 #include <clocale>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "labs/near/stages.h"
 #include "ptc/base/file.h"
@@ -160,21 +163,46 @@ PartEnd work_on(const PartWork& work, int in, int out, const std::string& scratc
                          .scratch = scratch});
 }
 
+// Says each second that this worker lives, until it goes. Nobody else sends meanwhile.
+class Beating {
+ public:
+  explicit Beating(int out)
+      : thread_([out](const std::stop_token& over) {
+          std::mutex mutex;
+          std::condition_variable_any never;
+          std::unique_lock lock(mutex);
+          while (!never.wait_for(lock, over, kBeat, [] { return false; }) && !over.stop_requested())
+            if (!send(out, Answer(Alive{})).ok()) return;
+        }) {}
+
+ private:
+  static constexpr std::chrono::seconds kBeat{1};
+  std::jthread thread_;
+};
+
 struct OpenedRun {
   std::string run;
   RunView view;
   std::string folder;
 };
 
-absl::StatusOr<std::string> folder_of(const std::string& folder, const std::optional<RunView>& view,
+absl::StatusOr<std::string> folder_of(const std::string& folder, const std::optional<RunView>& view, int out,
                                       const OpenRun& open, std::vector<OpenedRun>& opened) {
   if (!view) return folder;
   for (const OpenedRun& one : opened)
     if (one.run == folder && one.view == *view) return one.folder;
   if (!open) return missing("this worker opens no runs");
+  const Beating beating(out);
   SCALAI_ASSIGN_OR_RETURN(std::string files, open(folder, *view));
   opened.push_back({folder, *view, files});
   return files;
+}
+
+Listed listed(const ListWork& list, int out, const OpenRun& open, std::vector<OpenedRun>& opened) {
+  const auto folder = folder_of(list.folder, list.run, out, open, opened);
+  if (!folder.ok()) return {.files = {}, .problem = message_of(folder.status())};
+  const Beating beating(out);
+  return list_folder(*folder);
 }
 
 // In messages of some files each.
@@ -201,12 +229,10 @@ void serve(int in, int out, const std::string& scratch, const OpenRun& open_run)
     absl::StatusOr<Work> work = receive_work(in);
     if (!work.ok()) return;
     if (const auto* list = std::get_if<ListWork>(&*work)) {
-      const auto folder = folder_of(list->folder, list->run, open_run, opened);
-      sent = send_listed(
-          out, folder.ok() ? list_folder(*folder) : Listed{.files = {}, .problem = message_of(folder.status())});
+      sent = send_listed(out, listed(*list, out, open_run, opened));
     } else {
       PartWork part = std::get<PartWork>(*std::move(work));
-      const auto folder = folder_of(part.folder, part.run, open_run, opened);
+      const auto folder = folder_of(part.folder, part.run, out, open_run, opened);
       PartEnd end;
       if (folder.ok()) {
         part.folder = *folder;
