@@ -10,8 +10,8 @@
 
 namespace scalai::near {
 
-// The folder in which the files of a run's step are; it stays as long as the worker serves. Asked for once for each; while
-// it takes its time, the worker says that it lives.
+// The folder in which the files of a run's step are; it stays as long as the worker serves. Asked for once for each.
+// While it takes its time, the worker says that it lives.
 using OpenRun = std::function<absl::StatusOr<std::string>(const std::string& run, const RunView& view)>;
 
 // Returns when `in` is closed, or nobody reads the answers. Ignores SIGPIPE from then on, and sets variables of this
