@@ -168,8 +168,10 @@ std::string missing_program_hint(const std::string& program) {
         "hint: install the package {0}, or build the CMake target {0} (its configure step prints\n"
         "      which libraries it found and what is not built without them)",
         program);
-  return fmt::format("hint: it is part of {}, which a build with SCALAI_LABS=OFF leaves out; build the CMake target {}",
-                     lab->second, program);
+  return fmt::format(
+      "hint: it is part of {}, which a build with SCALAI_LABS=OFF leaves out: configure with -DSCALAI_LABS=ON, build "
+      "{}",
+      lab->second, program);
 }
 
 absl::StatusOr<std::string> find_program(const std::string& name) {
