@@ -169,9 +169,8 @@ std::string missing_program_hint(const std::string& program) {
         "      which libraries it found and what is not built without them)",
         program);
   return fmt::format(
-      "hint: it is part of {}, which a build with SCALAI_LABS=OFF leaves out: configure with -DSCALAI_LABS=ON, build "
-      "{}",
-      lab->second, program);
+      "hint: it is part of {}; a build with SCALAI_LABS=OFF leaves it out, one with ON has the target {}", lab->second,
+      program);
 }
 
 absl::StatusOr<std::string> find_program(const std::string& name) {

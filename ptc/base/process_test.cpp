@@ -86,7 +86,7 @@ TEST_F(ProcessTest, RefusalsSayWhy) {
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("is neither in"));
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("hint: install the package scalai-no-such-program"));
   EXPECT_EQ(missing_program_hint("scalai-near"),
-            "hint: it is part of labs/near, which a build with SCALAI_LABS=OFF leaves out; build the CMake target "
+            "hint: it is part of labs/near; a build with SCALAI_LABS=OFF leaves it out, one with ON has the target "
             "scalai-near");
 }
 
