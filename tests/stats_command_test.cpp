@@ -124,7 +124,7 @@ TEST_F(StatsCommand, HostsLookAtSharesOfTheTensors) {
     const Outcome refused = stats("stats {}/none --host=n1");
     EXPECT_EQ(refused.code, 4);
     EXPECT_THAT(refused.err, HasSubstr("--host: scalai-near is neither in"));
-    EXPECT_THAT(refused.err, HasSubstr("part of labs/near, which a build with SCALAI_LABS=OFF leaves out"));
+    EXPECT_THAT(refused.err, HasSubstr("part of labs/near; a build with SCALAI_LABS=OFF leaves it out"));
     return;
   }
   write_hugging_face(path("hf"), llama_config(8, 4), {}, 3, /*finite=*/true);
