@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "ptc/base/status.h"
-#include "ptc/change/maxmin.h"
+#include "ptc/cost/change/maxmin.h"
 #include "sim/internal/at.h"
 #include "sim/internal/iteration_engine.h"
 #include "sim/internal/iteration_graph.h"
@@ -83,7 +83,7 @@ void add_work(const IterationResult& part, IterationResult& sum) {
 }
 
 struct Shortened {
-  std::vector<parallel::StepParts> parts;
+  std::vector<step::StepParts> parts;
   IterationJob job;
   Shortened(const IterationJob& whole, int micro_batches)
       : parts(whole.parts.begin(), whole.parts.end()),
@@ -92,7 +92,7 @@ struct Shortened {
             .devices = whole.devices,
             .parts = parts,
             .parts_of_rank = whole.parts_of_rank} {
-    for (parallel::StepParts& each : parts) each.micro_batches = micro_batches;
+    for (step::StepParts& each : parts) each.micro_batches = micro_batches;
   }
   Shortened(const Shortened&) = delete;
   Shortened& operator=(const Shortened&) = delete;
@@ -113,10 +113,10 @@ double work_of_micro_batch(const IterationJob& job) {
   double most = 0;
   for (int stage = 0; stage < job.config.pp; ++stage) {
     double least = std::numeric_limits<double>::infinity();  // of the GPUs it may have
-    for (const parallel::StepParts& parts : job.parts) {
+    for (const step::StepParts& parts : job.parts) {
       double work = 0;
-      for (const parallel::ChunkWork& chunk : parts.stages[at(stage)].forward) work += chunk.compute_s();
-      for (const parallel::ChunkWork& chunk : parts.stages[at(stage)].backward) work += chunk.compute_s();
+      for (const step::ChunkWork& chunk : parts.stages[at(stage)].forward) work += chunk.compute_s();
+      for (const step::ChunkWork& chunk : parts.stages[at(stage)].backward) work += chunk.compute_s();
       least = std::min(least, work);
     }
     most = std::max(most, least);

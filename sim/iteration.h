@@ -1,6 +1,6 @@
 #pragma once
 // One training step in virtual time. Every rank works through the slots of its pipeline stage; collectives and messages
-// are flows, and flows of all jobs share links. ptc/parallel/step_time.h (StepParts) defines the cost and the overlap
+// are flows, and flows of all jobs share links. ptc/cost/step/step_time.h (StepParts) defines the cost and the overlap
 // of the parts. Without contention the result equals the closed form there. Free functions; any thread.
 //
 // A collective is one flow per rank to the next member of its group, over the link that bounds it (inside the host, or
@@ -15,20 +15,20 @@
 #include <span>
 #include <vector>
 
-#include "ptc/change/network.h"
-#include "ptc/change/platform.h"
-#include "ptc/collection/layout_name.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/change/network.h"
+#include "ptc/cost/change/platform.h"
+#include "ptc/cost/step/step_time.h"
+#include "ptc/state/collection/layout_name.h"
 
 namespace scalai::sim {
 
 // One training job. Holds references: valid only while its parts live; use it for arguments.
 struct IterationJob {
   const collection::ParallelConfig& config;
-  parallel::Schedule schedule = parallel::Schedule::kOneFOneB;
-  std::span<const DeviceId> devices;           // in rank order
-  std::span<const parallel::StepParts> parts;  // at least one; equal micro_batches, shares hidden
-  std::span<const int> parts_of_rank = {};     // index into parts, by rank (GPUs of different speed); empty = all 0
+  step::Schedule schedule = step::Schedule::kOneFOneB;
+  std::span<const DeviceId> devices;        // in rank order
+  std::span<const step::StepParts> parts;   // at least one; equal micro_batches, shares hidden
+  std::span<const int> parts_of_rank = {};  // index into parts, by rank (GPUs of different speed); empty = all 0
 };
 
 struct IterationOptions {
@@ -50,9 +50,9 @@ struct IterationResult {
   int64_t events = 0;  // ends of flows and timers
 };
 
-// Steady-state step times, on the max-min solver of ptc/change. `capacities`: bytes/s of the platform's links, in its
-// order, 0 = down; empty = the platform's values. All arguments are used only during the call. CHECK: one device per
-// rank; pp stages in `parts`.
+// Steady-state step times, on the max-min solver of ptc/cost/change. `capacities`: bytes/s of the platform's links, in
+// its order, 0 = down; empty = the platform's values. All arguments are used only during the call. CHECK: one device
+// per rank; pp stages in `parts`.
 //
 // Extrapolation of many micro-batches. A job alone is simulated with three numbers of micro-batches that differ by
 // multiples of pp. If the three step times lie on a line, its slope gives the longer step; otherwise the numbers

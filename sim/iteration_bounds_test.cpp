@@ -9,9 +9,9 @@ namespace scalai::sim {
 namespace {
 
 using collection::ParallelConfig;
-using parallel::Schedule;
-using parallel::StageWork;
-using parallel::StepParts;
+using step::Schedule;
+using step::StageWork;
+using step::StepParts;
 using testing::between;
 using testing::inside;
 using testing::layout;

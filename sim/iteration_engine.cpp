@@ -14,10 +14,10 @@ namespace {
 constexpr double kSteady = 1e-9;  // two steps whose lengths differ by less are alike
 
 // Of as many steps as given, by stage.
-std::vector<std::vector<parallel::Slot>> slots_by_stage(parallel::PipelineShape shape, int steps) {
+std::vector<std::vector<step::Slot>> slots_by_stage(step::PipelineShape shape, int steps) {
   shape.micro_batches *= steps;
-  std::vector<std::vector<parallel::Slot>> slots;
-  for (int stage = 0; stage < shape.pp; ++stage) slots.push_back(parallel::slots_of(shape, stage));
+  std::vector<std::vector<step::Slot>> slots;
+  for (int stage = 0; stage < shape.pp; ++stage) slots.push_back(step::slots_of(shape, stage));
   return slots;
 }
 
@@ -142,7 +142,7 @@ void IterationEngine::end_flow(change::FlowId flow) {
 }
 
 // A unit arrives at a collective, which starts when all members are there.
-void IterationEngine::join(int unit_id, Channel channel, const parallel::Communication& what, double share,
+void IterationEngine::join(int unit_id, Channel channel, const step::Communication& what, double share,
                            bool in_background) {
   const Unit& unit = unit_of(unit_id);
   Traffic traffic = Traffic::kDp;
@@ -152,10 +152,10 @@ void IterationEngine::join(int unit_id, Channel channel, const parallel::Communi
   if (channel == Channel::kEmbedding) traffic = Traffic::kEmbedding;
   const int group = unit.rank->group[static_cast<size_t>(traffic)];
   SCALAI_CHECK(group >= 0, "traffic in a group of one rank");
-  const bool flows = what.link != parallel::Communication::Link::kNone && what.bytes > 0;
+  const bool flows = what.link != step::Communication::Link::kNone && what.bytes > 0;
   Part part{.unit = unit_id, .bytes = what.bytes * share, .in_background = in_background};
   if (flows) {
-    const bool crosses = what.link == parallel::Communication::Link::kNetwork;
+    const bool crosses = what.link == step::Communication::Link::kNetwork;
     part.ends = unit.rank->flows[static_cast<size_t>(traffic)][crosses ? 1 : 0];
     part.bytes *= part.ends.share;
   }
@@ -240,7 +240,7 @@ void IterationEngine::end_slot(int unit_id) {
 }
 
 // The order of more steps of 2BW begins with that of fewer, but for their end.
-const parallel::Slot& IterationEngine::slot_of(const Unit& unit) {
+const step::Slot& IterationEngine::slot_of(const Unit& unit) {
   Job& job = jobs_[at(unit.rank->job)];
   const size_t stage = at(unit.rank->stage);
   if (job.flushes()) return job.slots[stage][static_cast<size_t>(unit.slot % job.slots_per_step)];

@@ -6,17 +6,17 @@
 #include <unordered_map>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
+#include "ptc/state/collection/megatron.h"
 #include "sim/internal/at.h"
 
 namespace scalai::sim {
 namespace {
 
 using collection::Mesh;
-using parallel::ChunkWork;
-using parallel::Communication;
-using parallel::StageWork;
-using parallel::StepParts;
+using step::ChunkWork;
+using step::Communication;
+using step::StageWork;
+using step::StepParts;
 
 // Which collectives of a job flow inside hosts, and which between them.
 using Uses = std::array<std::array<bool, 2>, kTraffics>;

@@ -8,8 +8,8 @@
 namespace scalai::sim {
 namespace {
 
-using parallel::Communication;
-using parallel::StepParts;
+using step::Communication;
+using step::StepParts;
 using testing::cluster_of;
 using ::testing::ElementsAre;
 using testing::layout;
@@ -32,7 +32,7 @@ struct Setting {
         config(layout(layout_name)),
         parts(plain_parts(config, config.pp, 1, 1)),
         devices(testing::devices_from(0, config.world())) {
-    for (parallel::StageWork& stage : parts.stages) {
+    for (step::StageWork& stage : parts.stages) {
       stage.forward[0].tp = traffic(Communication::Link::kGpuLink);
       stage.gradients = traffic(Communication::Link::kNetwork);
     }

@@ -1,12 +1,12 @@
-// IterationEngine's phases: what a slot does, by the rules of ptc/parallel/step_time.h.
+// IterationEngine's phases: what a slot does, by the rules of ptc/cost/step/step_time.h.
 #include "ptc/base/status.h"
 #include "sim/internal/iteration_engine.h"
 
 namespace scalai::sim {
 
-using parallel::ChunkWork;
-using parallel::Communication;
-using parallel::Slot;
+using step::ChunkWork;
+using step::Communication;
+using step::Slot;
 
 bool IterationEngine::enter(int unit_id) {
   Unit& unit = unit_of(unit_id);
@@ -124,7 +124,7 @@ bool IterationEngine::background_done(int unit_id, Channel channel, int times) {
 
 // Whether a slot's piece of the model is where its micro-batch comes in (or goes out): then there is no message.
 bool IterationEngine::is_piece_end(const Unit& unit, const Slot& slot, bool first) const {
-  const parallel::PipelineShape& shape = job_of(unit).shape;
+  const step::PipelineShape& shape = job_of(unit).shape;
   const int piece = slot.chunk * shape.pp + unit.rank->stage;
   return shape.pp == 1 || piece == (first != slot.backward ? 0 : shape.pp * shape.vpp - 1);
 }

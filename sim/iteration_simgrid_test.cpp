@@ -12,10 +12,10 @@
 namespace scalai::sim {
 namespace {
 
-using parallel::Communication;
-using parallel::Schedule;
-using parallel::StageWork;
-using parallel::StepParts;
+using step::Communication;
+using step::Schedule;
+using step::StageWork;
+using step::StepParts;
 using testing::devices_from;
 using testing::layout;
 
@@ -44,7 +44,7 @@ Job job_on(const std::string& layout_name, Schedule schedule, int first_device) 
   };
   for (StageWork& stage : job.parts.stages) {
     for (auto* chunks : {&stage.forward, &stage.backward}) {
-      for (parallel::ChunkWork& chunk : *chunks) {
+      for (step::ChunkWork& chunk : *chunks) {
         if (job.config.tp > 1) chunk.tp = over(Communication::Link::kGpuLink, 1.3e9);
         if (job.config.cp > 1) chunk.cp = over(Communication::Link::kNetwork, 0.2e9);
       }

@@ -6,18 +6,18 @@
 #include <cmath>
 
 #include "ptc/base/random.h"
-#include "ptc/parallel/testing/bubble.h"
+#include "ptc/cost/step/testing/bubble.h"
 #include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
 
 using collection::ParallelConfig;
-using parallel::Communication;
-using parallel::PipelineShape;
-using parallel::Schedule;
-using parallel::StageWork;
-using parallel::StepParts;
+using step::Communication;
+using step::PipelineShape;
+using step::Schedule;
+using step::StageWork;
+using step::StepParts;
 using testing::between;
 using testing::cluster_of;
 using testing::devices_from;
@@ -201,7 +201,7 @@ double step_with_straggler(const cluster::Cluster& cluster, const ParallelConfig
   StepParts slow = parts;
   for (StageWork& stage : slow.stages) {
     for (auto* chunks : {&stage.forward, &stage.backward}) {
-      for (parallel::ChunkWork& chunk : *chunks) chunk.matrix_s *= times;
+      for (step::ChunkWork& chunk : *chunks) chunk.matrix_s *= times;
     }
   }
   const std::vector<StepParts> both = {parts, slow};
@@ -342,7 +342,7 @@ StepParts random_parts(Random& random, const ParallelConfig& config, int micro_b
   const int dp = config.dp * config.cp;
   StageWork& first = parts.stages.front();
   for (auto* chunks : {&first.forward, &first.backward}) {
-    for (parallel::ChunkWork& chunk : *chunks) {
+    for (step::ChunkWork& chunk : *chunks) {
       chunk.tp = random_traffic(random, config.tp, 30);
       chunk.cp = random_traffic(random, config.cp, 20);
       chunk.dp = random_traffic(random, dp, 5);

@@ -1,4 +1,4 @@
-#include "ptc/change/network.h"
+#include "ptc/cost/change/network.h"
 #include "sim/simgrid_backend.h"
 
 #include <limits>
@@ -10,7 +10,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/change/maxmin.h"
+#include "ptc/cost/change/maxmin.h"
 #include "sim/testing/network_cases.h"
 
 namespace scalai::sim {

@@ -15,7 +15,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/report/report.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 #include "sim/testing/simulation.h"
 
 namespace scalai::sim {
@@ -161,7 +161,7 @@ void expect_all_jobs_end(const RunReport& report, bool may_refuse) {
 }
 
 void expect_replayable(const Scenario& scenario, const scenario::Strategy& strategy, const RunReport& report) {
-  const parallel::AnalyticStepTime step_time;
+  const step::AnalyticStepTime step_time;
   control::Control control(scenario, strategy, step_time);
   for (const control::Event& event : report.events) control.step(event);
   ASSERT_EQ(control.plans().size(), report.plans.size());
@@ -226,7 +226,7 @@ TEST_P(EveryPolicy, KeepsTheRulesInRandomScenarios) {
 
 std::vector<std::string> names() {
   std::vector<std::string> list;
-  for (const sched::PolicyInfo& info : sched::policies()) list.push_back(info.name);
+  for (const policy::PolicyInfo& info : policy::policies()) list.push_back(info.name);
   return list;
 }
 

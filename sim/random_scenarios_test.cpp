@@ -258,7 +258,7 @@ void expect_staged(const control::Command& command) {
 }
 
 void expect_replayable(const Scenario& scenario, const scenario::Strategy& strategy, const RunReport& report) {
-  const parallel::AnalyticStepTime step_time;
+  const step::AnalyticStepTime step_time;
   control::Control control(scenario, strategy, step_time);
   for (const control::Event& event : report.events) control.step(event);
   ASSERT_EQ(control.plans().size(), report.plans.size());

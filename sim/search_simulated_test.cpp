@@ -6,17 +6,17 @@
 #include <optional>
 
 #include "ptc/base/testing/share.h"
-#include "ptc/parallel/search.h"
+#include "ptc/cost/step/search.h"
 #include "sim/simulated_step_time.h"
 #include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
 
-using parallel::ModelShape;
-using parallel::Recompute;
-using parallel::SearchSpace;
-using parallel::Training;
+using step::ModelShape;
+using step::Recompute;
+using step::SearchSpace;
+using step::Training;
 using testing::cluster_of;
 using testing::HostSizes;
 
@@ -90,9 +90,9 @@ class AllConfigurations {
         Training training = space_.base;
         training.micro_batch = micro_batch;
         training.recompute = recompute;
-        const parallel::Workload workload{model_, config, training};
-        if (!parallel::check_workload(workload).ok()) continue;
-        if (parallel::memory_bytes(workload) > static_cast<double>(space_.host.gpu.memory_bytes)) continue;
+        const step::Workload workload{model_, config, training};
+        if (!step::check_workload(workload).ok()) continue;
+        if (step::memory_bytes(workload) > static_cast<double>(space_.host.gpu.memory_bytes)) continue;
         found_.emplace_back(config, training);
       }
     }
@@ -106,8 +106,8 @@ class AllConfigurations {
 double simulated_s(const ModelShape& model, const collection::ParallelConfig& config, const Training& training,
                    const change::Platform& platform, const cluster::Cluster& cluster) {
   const std::vector<DeviceId> devices = testing::devices_from(0, config.world());
-  const parallel::StepParts parts =
-      parallel::step_parts({model, config, training}, parallel::hardware_of(cluster, config, devices));
+  const step::StepParts parts =
+      step::step_parts({model, config, training}, step::hardware_of(cluster, config, devices));
   const IterationJob job{.config = config, .schedule = training.schedule, .devices = devices, .parts = {&parts, 1}};
   return simulate_iterations(platform, {}, {&job, 1}).step_s.front();
 }
@@ -115,10 +115,9 @@ double simulated_s(const ModelShape& model, const collection::ParallelConfig& co
 // No step is shorter than any stage's work.
 double least_s(const ModelShape& model, const collection::ParallelConfig& config, const Training& training,
                const SearchSpace& space) {
-  const parallel::StepParts parts =
-      parallel::step_parts({model, config, training}, parallel::uniform_hardware(space.host, config));
+  const step::StepParts parts = step::step_parts({model, config, training}, step::uniform_hardware(space.host, config));
   double longest = 0;
-  for (const parallel::StageWork& stage : parts.stages) {
+  for (const step::StageWork& stage : parts.stages) {
     double seconds = 0;
     for (const auto& chunk : stage.forward) seconds += chunk.compute_s();
     for (const auto& chunk : stage.backward) seconds += chunk.compute_s();
@@ -134,15 +133,15 @@ TEST(SearchAgainstSimulation, TheChoiceIsWithinFivePercentOfTheBest) {
     if (!in_share(index++, 3)) continue;
     const cluster::Cluster cluster = cluster_of(pair.gpu, pair.hosts, pair.host);
     const change::Platform platform(cluster);
-    const ModelShape model = parallel::shape_of(model::find_model(pair.model).value());
+    const ModelShape model = step::shape_of(model::find_model(pair.model).value());
     SearchSpace space{.gpus = cluster.device_count(), .host = cluster.hosts.front()};
     space.base = {.global_batch = pair.global_batch, .sequence = pair.sequence};
     SCOPED_TRACE(fmt::format("{} on {} {}, batch {} of {} tokens", pair.model, space.gpus, pair.gpu, pair.global_batch,
                              pair.sequence));
-    const absl::StatusOr<parallel::SearchResult> result = parallel::search(model, space);
+    const absl::StatusOr<step::SearchResult> result = step::search(model, space);
     ASSERT_TRUE(result.ok()) << message_of(result.status());
     ASSERT_FALSE(result->best.empty());
-    const parallel::Candidate& choice = result->best.front();
+    const step::Candidate& choice = result->best.front();
     const double chosen_s = simulated_s(model, choice.config, choice.training, platform, cluster);
     double best_s = chosen_s;
     std::string best = "the choice";

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "ptc/control/agenda.h"
+#include "ptc/run/control/agenda.h"
 
 namespace scalai::sim {
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "ptc/change/network.h"
-#include "ptc/change/platform.h"
-#include "ptc/control/runtime.h"
+#include "ptc/cost/change/network.h"
+#include "ptc/cost/change/platform.h"
+#include "ptc/run/control/runtime.h"
 
 namespace scalai::sim {
 

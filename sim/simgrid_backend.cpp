@@ -22,7 +22,7 @@
 #endif
 
 #include "ptc/base/status.h"
-#include "ptc/change/maxmin.h"
+#include "ptc/cost/change/maxmin.h"
 
 namespace sg4 = simgrid::s4u;
 

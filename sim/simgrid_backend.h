@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "ptc/change/network.h"
+#include "ptc/cost/change/network.h"
 
 namespace scalai::sim {
 

@@ -14,13 +14,13 @@
 namespace scalai::sim {
 namespace {
 
-using parallel::ChunkWork;
-using parallel::Communication;
-using parallel::Hardware;
-using parallel::StageGpu;
-using parallel::StageWork;
-using parallel::StepInput;
-using parallel::StepParts;
+using step::ChunkWork;
+using step::Communication;
+using step::Hardware;
+using step::StageGpu;
+using step::StageWork;
+using step::StepInput;
+using step::StepParts;
 
 double speed_of(const StepInput& input, DeviceId device) {
   const auto found = input.speed.find(device);
@@ -33,7 +33,7 @@ struct Work {
 };
 
 Work work_of(const StepInput& job) {
-  Hardware hardware = parallel::hardware_of(job.cluster, job.config, job.devices, job.speed);
+  Hardware hardware = step::hardware_of(job.cluster, job.config, job.devices, job.speed);
   std::vector<StageGpu> kinds;
   Work work;
   for (const DeviceId device : job.devices) {
@@ -45,7 +45,7 @@ Work work_of(const StepInput& job) {
   }
   for (const StageGpu& kind : kinds) {
     hardware.stages = {kind};
-    work.parts.push_back(parallel::step_parts({job.model, job.config, job.training}, hardware));
+    work.parts.push_back(step::step_parts({job.model, job.config, job.training}, hardware));
   }
   return work;
 }

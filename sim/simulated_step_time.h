@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "ptc/parallel/step_time_model.h"
+#include "ptc/cost/step/step_time_model.h"
 
 namespace scalai::sim {
 
-class SimulatedStepTime : public parallel::StepTimeModel {
+class SimulatedStepTime : public step::StepTimeModel {
  public:
   // Seconds per step of each job while all of them train on one cluster (CHECK). Slow devices, degraded links and the
   // traffic of the other jobs count; infinity if a job needs a link that is down. Without contention equal to
   // step_time(), except for the parts that it leaves out (iteration.h). The cache key has layouts, schedules, parts of
   // a step, positions of the devices in hosts and leaves, and links.
-  std::vector<double> steps_s(std::span<const parallel::StepInput> together) const override;
+  std::vector<double> steps_s(std::span<const step::StepInput> together) const override;
 
   int64_t simulated() const { return simulated_; }  // calls without a cached result
 

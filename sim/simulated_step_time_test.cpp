@@ -10,9 +10,9 @@
 namespace scalai::sim {
 namespace {
 
-using parallel::Schedule;
-using parallel::StepInput;
-using parallel::Training;
+using step::Schedule;
+using step::StepInput;
+using step::Training;
 using testing::cluster_of;
 using testing::devices_from;
 using testing::HostSizes;
@@ -30,7 +30,7 @@ double simulated_s(const Trained& job, const cluster::Cluster& cluster) {
 
 double analytic_s(const Trained& job, const cluster::Cluster& cluster) {
   const StepInput input = job.on(cluster);
-  return parallel::AnalyticStepTime().steps_s({&input, 1}).front();
+  return step::AnalyticStepTime().steps_s({&input, 1}).front();
 }
 
 struct Case {
@@ -160,7 +160,7 @@ TEST(SimulatedStepTime, AnNvlinkDomainIsOneHost) {
   const Trained job = trained("llama3-8b", "tp8,dp2,zero1", training(32, 1, 2048));
   const auto closed = [&] {
     const StepInput input = job.on(cluster);
-    return parallel::AnalyticStepTime().steps_s({&input, 1}).front();
+    return step::AnalyticStepTime().steps_s({&input, 1}).front();
   };
   const double apart = simulated_s(job, cluster), closed_apart = closed();
   for (size_t h = 0; h < 4; ++h) cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
@@ -218,7 +218,7 @@ TEST(SimulatedStepTime, RemembersShapes) {
   EXPECT_EQ(model.simulated(), 3);
   job.training.micro_batch = 2;
   ask();
-  job.training.precision = parallel::find_precision("fp8").value();
+  job.training.precision = step::find_precision("fp8").value();
   ask();
   EXPECT_EQ(model.simulated(), 5);
 }

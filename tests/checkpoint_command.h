@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/store/views/testing/test_model.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 
 struct Outcome {
   int code = -1;
@@ -29,4 +29,4 @@ class CommandTest : public FolderTest {
   }
 };
 
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

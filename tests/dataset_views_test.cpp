@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/data/build.h"
-#include "ptc/data/views/rank_view.h"
+#include "ptc/store/datasets/build.h"
+#include "ptc/store/datasets/views/rank_view.h"
 
-namespace scalai::data {
+namespace scalai::datasets {
 namespace {
 
 namespace fs = std::filesystem;
@@ -242,4 +242,4 @@ INSTANTIATE_TEST_SUITE_P(Formats, DatasetViews, testing::ValuesIn(cases()),
                          [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 }  // namespace
-}  // namespace scalai::data
+}  // namespace scalai::datasets

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/family_uses.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 namespace {
 
 using ::testing::HasSubstr;
@@ -41,4 +41,4 @@ TEST(FamilyFiles, HeadsComeWithHeadsOfKeysAndValues) {
 }
 
 }  // namespace
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

@@ -189,7 +189,7 @@ TEST_F(ParallelizeCommand, ChangesAreWhatScalaiPlanSays) {
   EXPECT_EQ(change["bytes_between_hosts"], plan["bytes"]["cross_host"]);
   EXPECT_EQ(change["bytes_moved"],
             plan["bytes"]["cross_host"].get<int64_t>() + plan["bytes"]["same_host"].get<int64_t>());
-  // Planning, communicators (ptc/change/setup.h), and some time for the bytes.
+  // Planning, communicators (ptc/cost/change/setup.h), and some time for the bytes.
   EXPECT_GT(change["reconfiguration_s"], 0.1 + 7);
   EXPECT_LT(change["reconfiguration_s"], 12);
   const double gain_s = out["from"]["step_s"].get<double>() - out["best"][0]["step_s"].get<double>();

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/store/views/testing/test_model.h"
 #include "tests/checkpoint_command.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 namespace {
 
 using nlohmann::json;
@@ -215,7 +215,7 @@ TEST_F(ReshardCommand, AHeadThatIsNoCopyOfItsEmbeddingIsRefused) {
 
 TEST_F(ReshardCommand, FamiliesOfAFolderReachTheFinalCheck) {
   std::filesystem::create_directory(path("families"));
-  std::string family = text_of(std::string(SCALAI_SOURCE_DIR) + "/ptc/checkpoint/naming/families/llama.textproto");
+  std::string family = text_of(std::string(SCALAI_SOURCE_DIR) + "/ptc/store/naming/families/llama.textproto");
   const auto replace = [](std::string& text, const std::string& from, const std::string& to) {
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -260,4 +260,4 @@ TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {
 }
 
 }  // namespace
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/store/views/testing/test_model.h"
 #include "tests/checkpoint_command.h"
 #include "vfs/remote/testing/test_server.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 namespace {
 
 using ::testing::HasSubstr;
@@ -86,4 +86,4 @@ TEST_F(ReshardRemote, PartsNeedAVersion) {
 }
 
 }  // namespace
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

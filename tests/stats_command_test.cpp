@@ -13,12 +13,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "ptc/checkpoint/safetensors/testing/test_job.h"
-#include "ptc/checkpoint/views/checkpoint.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
-#include "ptc/collection/megatron.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/store/safetensors/testing/test_job.h"
+#include "ptc/store/views/checkpoint.h"
+#include "ptc/store/views/testing/test_model.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 namespace stats_command_test {
 
 using nlohmann::json;
@@ -376,4 +376,4 @@ TEST_F(StatsCommand, BadWordsAreRefusedAtOnce) {
 }
 
 }  // namespace stats_command_test
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

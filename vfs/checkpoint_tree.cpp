@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/view.h"
+#include "ptc/store/views/view.h"
 #include "vfs/folder.h"
 
 namespace scalai::vfs {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::View;
+using store::Checkpoint;
+using store::View;
 
 class ViewFile final : public File {
  public:
@@ -75,7 +75,7 @@ constexpr int64_t kMostRanks = 65'536;
 constexpr int64_t kMostRankTensors = 10'000'000;
 constexpr size_t kViewsKept = 32;  // beside those that kernels hold
 
-absl::Status check_cost(const Checkpoint& checkpoint, const checkpoint::ViewSpec& spec) {
+absl::Status check_cost(const Checkpoint& checkpoint, const store::ViewSpec& spec) {
   if (!spec.layout.has_value()) return absl::OkStatus();
   const auto tensors = static_cast<int64_t>(std::max<size_t>(checkpoint.tensors().size(), 1));
   const int64_t most = std::min(kMostRanks, kMostRankTensors / tensors);
@@ -85,7 +85,7 @@ absl::Status check_cost(const Checkpoint& checkpoint, const checkpoint::ViewSpec
 
 absl::StatusOr<Node> make_view(const std::shared_ptr<const Checkpoint>& checkpoint, const std::string& name) {
   if (name.empty() || name.front() == '.') return missing("");  // what shells and desktops look for everywhere
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::ViewSpec spec, checkpoint::parse_view_name(name));
+  SCALAI_ASSIGN_OR_RETURN(store::ViewSpec spec, store::parse_view_name(name));
   SCALAI_RETURN_IF_ERROR(check_cost(*checkpoint, spec));
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const View> view, View::make(checkpoint, std::move(spec)));
   return Node(std::shared_ptr<Directory>(std::make_shared<ViewFolder>(std::move(view))));

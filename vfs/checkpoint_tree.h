@@ -1,6 +1,6 @@
 #pragma once
 // The checkpoint part of a mount: views/LAYOUT/FILES. A layout is created when its name is looked up (grammar:
-// ptc/checkpoint/views/view.h). A malformed name, a layout that does not fit the checkpoint, or one beyond the limits
+// ptc/store/views/view.h). A malformed name, a layout that does not fit the checkpoint, or one beyond the limits
 // of README.md is an error with the reason. The listing shows "hf", if the checkpoint has that form, else "logical",
 // and the last 32 layouts.
 //
@@ -8,12 +8,12 @@
 
 #include <memory>
 
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 #include "vfs/tree.h"
 
 namespace scalai::vfs {
 
 // The directory shares ownership of the checkpoint.
-std::shared_ptr<Directory> views_directory(const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint);
+std::shared_ptr<Directory> views_directory(const std::shared_ptr<const store::Checkpoint>& checkpoint);
 
 }  // namespace scalai::vfs

@@ -9,7 +9,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/data/views/rank_view.h"
+#include "ptc/store/datasets/views/rank_view.h"
 
 namespace scalai::vfs {
 namespace {
@@ -31,7 +31,7 @@ std::optional<int64_t> number_after(std::string_view prefix, const std::string& 
 
 class ShardFile final : public File {
  public:
-  ShardFile(DatasetPtr dataset, std::shared_ptr<const data::RankView> view, int64_t file)
+  ShardFile(DatasetPtr dataset, std::shared_ptr<const datasets::RankView> view, int64_t file)
       : dataset_(std::move(dataset)), view_(std::move(view)), file_(file) {}
   absl::StatusOr<int64_t> size() override { return view_->file_bytes(file_); }
   absl::StatusOr<ByteSourcePtr> open() override {
@@ -42,13 +42,13 @@ class ShardFile final : public File {
 
  private:
   DatasetPtr dataset_;
-  std::shared_ptr<const data::RankView> view_;
+  std::shared_ptr<const datasets::RankView> view_;
   int64_t file_;
 };
 
 class RankFolder final : public Directory {
  public:
-  RankFolder(DatasetPtr dataset, std::shared_ptr<const data::RankView> view)
+  RankFolder(DatasetPtr dataset, std::shared_ptr<const datasets::RankView> view)
       : dataset_(std::move(dataset)), view_(std::move(view)) {}
   absl::StatusOr<Node> find(const std::string& name) override {
     const auto file = view_->find(name);
@@ -62,25 +62,28 @@ class RankFolder final : public Directory {
 
  private:
   DatasetPtr dataset_;
-  std::shared_ptr<const data::RankView> view_;
+  std::shared_ptr<const datasets::RankView> view_;
 };
 
 class StepFolder final : public Directory {
  public:
-  StepFolder(DatasetPtr dataset, data::State state, int64_t dp)
+  StepFolder(DatasetPtr dataset, datasets::State state, int64_t dp)
       : dataset_(std::move(dataset)), state_(std::move(state)), dp_(dp) {}
   absl::StatusOr<Node> find(const std::string& name) override {
     const auto number = rank_of(name);
     if (!number.has_value()) return missing("");
-    SCALAI_ASSIGN_OR_RETURN(auto view, data::RankView::make({.samples = dataset_->samples,
-                                                             .files = dataset_->files,
-                                                             .state = state_,
-                                                             .who = {static_cast<int>(*number), static_cast<int>(dp_)},
-                                                             .tables = dataset_->tables}));
+    SCALAI_ASSIGN_OR_RETURN(auto view,
+                            datasets::RankView::make({.samples = dataset_->samples,
+                                                      .files = dataset_->files,
+                                                      .state = state_,
+                                                      .who = {static_cast<int>(*number), static_cast<int>(dp_)},
+                                                      .tables = dataset_->tables}));
     return Node(std::shared_ptr<Directory>(std::make_shared<RankFolder>(dataset_, std::move(view))));
   }
   int64_t entries() override { return dp_; }
-  Entry entry(int64_t index) override { return {data::RankView::folder_of(static_cast<int>(index)), Kind::kDirectory}; }
+  Entry entry(int64_t index) override {
+    return {datasets::RankView::folder_of(static_cast<int>(index)), Kind::kDirectory};
+  }
   bool fixed() override { return true; }
 
  private:
@@ -88,13 +91,13 @@ class StepFolder final : public Directory {
     const size_t digit = name.find_first_of("0123456789");
     if (digit == std::string::npos) return std::nullopt;
     const auto number = parse_count(name.substr(digit));
-    if (!number.ok() || *number >= dp_ || data::RankView::folder_of(static_cast<int>(*number)) != name)
+    if (!number.ok() || *number >= dp_ || datasets::RankView::folder_of(static_cast<int>(*number)) != name)
       return std::nullopt;
     return *number;
   }
 
   DatasetPtr dataset_;
-  data::State state_;
+  datasets::State state_;
   int64_t dp_;
 };
 
@@ -104,7 +107,7 @@ absl::Status check_dp(int64_t dp) {
 }
 
 absl::Status check_step(const Dataset& dataset, int64_t step) {
-  if (step >= dataset.first.step && step <= data::kMostInState) return absl::OkStatus();
+  if (step >= dataset.first.step && step <= datasets::kMostInState) return absl::OkStatus();
   return invalid(fmt::format("step={}: dataset {} has steps from {} on", step, dataset.name, dataset.first.step));
 }
 
@@ -112,7 +115,7 @@ absl::StatusOr<Node> make_step(const DatasetPtr& dataset, int64_t dp, const std:
   const auto step = number_after("step-", name);
   if (!step.has_value()) return missing("");
   SCALAI_RETURN_IF_ERROR(check_step(*dataset, *step));
-  const data::Steps steps(dataset->first);
+  const datasets::Steps steps(dataset->first);
   return Node(std::shared_ptr<Directory>(std::make_shared<StepFolder>(dataset, steps.at(*step), dp)));
 }
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "ptc/data/data_files.h"
-#include "ptc/data/samples.h"
-#include "ptc/data/state.h"
-#include "ptc/data/views/readahead.h"
-#include "ptc/data/views/shard_tables.h"
+#include "ptc/store/datasets/data_files.h"
+#include "ptc/store/datasets/samples.h"
+#include "ptc/store/datasets/state.h"
+#include "ptc/store/datasets/views/readahead.h"
+#include "ptc/store/datasets/views/shard_tables.h"
 #include "vfs/folder.h"
 #include "vfs/tree.h"
 
@@ -25,12 +25,12 @@ namespace scalai::vfs {
 
 struct Dataset {
   std::string name;  // name of its folder
-  std::shared_ptr<const data::Samples> samples;
-  std::shared_ptr<const data::DataFiles> files;
-  data::State first;  // valid; the first step that the tree shows
+  std::shared_ptr<const datasets::Samples> samples;
+  std::shared_ptr<const datasets::DataFiles> files;
+  datasets::State first;  // valid; the first step that the tree shows
   // For sources with high latency; null: the kernel's caches suffice.
-  std::shared_ptr<const data::ReadAhead> read_ahead;
-  std::shared_ptr<data::ShardTables> tables = std::make_shared<data::ShardTables>();
+  std::shared_ptr<const datasets::ReadAhead> read_ahead;
+  std::shared_ptr<datasets::ShardTables> tables = std::make_shared<datasets::ShardTables>();
 };
 
 inline constexpr int64_t kMostDp = 1'000'000;

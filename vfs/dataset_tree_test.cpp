@@ -10,8 +10,8 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/data/build.h"
-#include "ptc/data/share.h"
+#include "ptc/store/datasets/build.h"
+#include "ptc/store/datasets/share.h"
 
 namespace scalai::vfs {
 namespace {
@@ -32,10 +32,10 @@ class DatasetTreeTest : public ::testing::Test {
     std::ofstream file(folder_ + "/records.bin", std::ios::binary);
     for (int64_t i = 0; i < kRecords; ++i) file << fmt::format("{:08}", i);
     file.close();
-    const auto built = data::build_index({.format = data::Format::kFixed,
-                                          .files = {folder_ + "/records.bin"},
-                                          .out = folder_ + "/records.index",
-                                          .record_bytes = kRecordBytes});
+    const auto built = datasets::build_index({.format = datasets::Format::kFixed,
+                                              .files = {folder_ + "/records.bin"},
+                                              .out = folder_ + "/records.index",
+                                              .record_bytes = kRecordBytes});
     ASSERT_TRUE(built.ok()) << message_of(built.status());
   }
   void TearDown() override {
@@ -44,12 +44,12 @@ class DatasetTreeTest : public ::testing::Test {
   }
 
   Dataset dataset(const std::string& name) const {
-    const auto index = data::Index::open(folder_ + "/records.index");
+    const auto index = datasets::Index::open(folder_ + "/records.index");
     EXPECT_TRUE(index.ok()) << message_of(index.status());
     Dataset made;
     made.name = name;
-    made.samples = *data::Samples::make(*index);
-    made.files = std::make_shared<data::DataFiles>(*index, open_file_source);
+    made.samples = *datasets::Samples::make(*index);
+    made.files = std::make_shared<datasets::DataFiles>(*index, open_file_source);
     made.first.index = (*index)->digest();
     made.first.samples = made.samples->count();
     made.first.shuffle = false;
@@ -148,9 +148,9 @@ TEST_F(DatasetTreeTest, CurrentFollowsTheJob) {
 }
 
 TEST_F(DatasetTreeTest, ReadAheadChangesNoByte) {
-  const data::ReadAheadOptions options = {.threads = 2, .memory_bytes = 1 << 20, .first_window = 4096};
+  const datasets::ReadAheadOptions options = {.threads = 2, .memory_bytes = 1 << 20, .first_window = 4096};
   Dataset ahead = dataset("a");
-  ahead.read_ahead = std::make_shared<data::ReadAhead>(options);
+  ahead.read_ahead = std::make_shared<datasets::ReadAhead>(options);
   DatasetTree with({ahead}), without({dataset("a")});
   const std::vector<std::string> path = {"dp3", "step-5", "rank_01", "shard_00000.bin"};
   EXPECT_EQ(text_of(walk(with.directory(), path)), text_of(walk(without.directory(), path)));

@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 #include "vfs/tree.h"
 
 namespace scalai::vfs {
 
 struct ShownStep {
-  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;  // its info() has the step
-  std::shared_ptr<const void> kept;                          // as long as this lives, reads of the checkpoint work
-  const void* id = nullptr;                                  // equal for equal copies
+  std::shared_ptr<const store::Checkpoint> checkpoint;  // its info() has the step
+  std::shared_ptr<const void> kept;                     // as long as this lives, reads of the checkpoint work
+  const void* id = nullptr;                             // equal for equal copies
 };
 // The state of a job as it is. May block. Any thread, several at once.
 using NewestStep = std::function<absl::StatusOr<ShownStep>()>;

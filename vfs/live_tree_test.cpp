@@ -7,23 +7,23 @@
 #include <thread>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/store/views/testing/test_model.h"
 
 namespace scalai::vfs {
 namespace live_tree_test {
 
-using checkpoint::Checkpoint;
+using store::Checkpoint;
 
 // A tiny model whose bytes all are the step's number, as long as `kept` lives.
 ShownStep step_of(int64_t step, int64_t epoch = 0) {
-  const checkpoint::TinyModel tiny = checkpoint::tiny_model(checkpoint::llama_config(4, 4));
+  const store::TinyModel tiny = store::tiny_model(store::llama_config(4, 4));
   collection::Collection side;
   side.name = "tp1";
   side.epoch = epoch;
   side.meshes.push_back(collection::Mesh({{"dp", 1}}));
   side.device_of_rank = {DeviceId(0)};
-  for (const checkpoint::LogicalState& state : tiny.states) {
+  for (const store::LogicalState& state : tiny.states) {
     collection::LogicalTensor tensor;
     tensor.name = state.name;
     tensor.dtype = state.dtype;
@@ -40,7 +40,7 @@ ShownStep step_of(int64_t step, int64_t epoch = 0) {
   auto whole = Checkpoint::of_held({.place = "a run",
                                     .collection = side,
                                     .stamp = {"a", step},
-                                    .model = checkpoint::model_file_text({tiny.family.name(), "tiny", tiny.sizes}),
+                                    .model = store::model_file_text({tiny.family.name(), "tiny", tiny.sizes}),
                                     .id = std::to_string(step),
                                     .read = read});
   SCALAI_CHECK(whole.ok(), message_of(whole.status()));

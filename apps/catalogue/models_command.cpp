@@ -9,7 +9,7 @@
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {

@@ -14,16 +14,16 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::CheckpointFile;
-using checkpoint::CheckpointInfo;
-using checkpoint::LogicalState;
 using nlohmann::ordered_json;
+using store::Checkpoint;
+using store::CheckpointFile;
+using store::CheckpointInfo;
+using store::LogicalState;
 
 struct OfKind {
   int64_t tensors = 0;
@@ -42,7 +42,7 @@ std::map<model::StateKind, OfKind> by_kind(const Checkpoint& checkpoint) {
 }
 
 std::string model_of(const Checkpoint& checkpoint) {
-  const checkpoint::KnownModel* known = checkpoint.model();
+  const store::KnownModel* known = checkpoint.model();
   if (known == nullptr) return "";
   if (known->model.name.empty()) return known->model.family;
   return fmt::format("{} ({})", known->model.name, known->model.family);
@@ -56,14 +56,14 @@ std::string notes_text(const CheckpointInfo& info) {
 
 void show_json(const Checkpoint& checkpoint) {
   const CheckpointInfo& info = checkpoint.info();
-  ordered_json json = {{"path", info.path},     {"kind", checkpoint::name_of(info.kind)}, {"naming", info.naming},
-                       {"layout", info.layout}, {"model", model_of(checkpoint)},          {"job", info.job}};
+  ordered_json json = {{"path", info.path},     {"kind", store::name_of(info.kind)}, {"naming", info.naming},
+                       {"layout", info.layout}, {"model", model_of(checkpoint)},     {"job", info.job}};
   if (info.step >= 0) json["step"] = info.step;
   json["epoch"] = info.epoch;
   json["left_out"] = info.dropped;
   json["notes"] = info.notes;
   json["damage"] = ordered_json::array();
-  for (const checkpoint::Damage& damage : info.damage)
+  for (const store::Damage& damage : info.damage)
     json["damage"].push_back({{"what", damage.what}, {"states", damage.states}});
   json["state_bytes"] = checkpoint.state_bytes();
   for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
@@ -101,7 +101,7 @@ void show_table(const Checkpoint& checkpoint) {
                format_bytes(of_kind.bytes)});
   }
   print("{}\n{}\n{}\n", tensors.text(stdout_screen()), files.text(stdout_screen()), kinds.text(stdout_screen()));
-  print("{}: kind {}, names {}", info.path, checkpoint::name_of(info.kind), info.naming);
+  print("{}: kind {}, names {}", info.path, store::name_of(info.kind), info.naming);
   if (!info.layout.empty()) print(", layout {}", info.layout);
   if (const std::string model = model_of(checkpoint); !model.empty()) print(", model {}", model);
   if (!info.job.empty()) print(", job {}", info.job);

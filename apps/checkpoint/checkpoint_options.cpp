@@ -7,8 +7,8 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
-#include "ptc/model/catalogue.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/state/tensor/convert.h"
 #ifdef SCALAI_WITH_CURL
 #include "vfs/remote/http_client.h"
 #include "vfs/remote/remote_source.h"
@@ -38,7 +38,7 @@ OptionSpec drop_option() {
       "names of files; or an optimizer's state that is not understood (optimizer). Else they are refused.");
 }
 
-void tell_dropped(const checkpoint::Checkpoint* checkpoint) {
+void tell_dropped(const store::Checkpoint* checkpoint) {
   if (checkpoint == nullptr || checkpoint->info().dropped.empty()) return;
   for (const std::string& note : checkpoint->info().notes) {
     if (note.starts_with("left out")) say("scalai checkpoint: note: {}\n", note);
@@ -80,15 +80,15 @@ absl::StatusOr<SourceOpener> opener_of(const std::string& path, [[maybe_unused]]
 
 }  // namespace
 
-absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path) {
+absl::StatusOr<store::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path) {
   SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, opener_of(path, arguments.flag("trust-source")));
-  checkpoint::OpenOptions options = {.names = arguments.text("names"),
-                                     .from = arguments.text("from"),
-                                     .config = arguments.text("config"),
-                                     .model = arguments.text("model"),
-                                     .families = arguments.text("families"),
-                                     .opener = std::move(opener)};
-  checkpoint::add_drop(arguments.list("drop"), options);
+  store::OpenOptions options = {.names = arguments.text("names"),
+                                .from = arguments.text("from"),
+                                .config = arguments.text("config"),
+                                .model = arguments.text("model"),
+                                .families = arguments.text("families"),
+                                .opener = std::move(opener)};
+  store::add_drop(arguments.list("drop"), options);
   return options;
 }
 

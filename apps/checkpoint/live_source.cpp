@@ -22,10 +22,8 @@ namespace {
 class RunningSource final : public LiveSource {
  public:
   explicit RunningSource(std::unique_ptr<ReaderStep> step) : step_(std::move(step)) {}
-  const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override {
-    return step_->step().checkpoint();
-  }
-  absl::StatusOr<std::vector<checkpoint::TensorStats>> stats(const std::vector<size_t>& tensors) const override {
+  const std::shared_ptr<const store::Checkpoint>& checkpoint() const override { return step_->step().checkpoint(); }
+  absl::StatusOr<std::vector<store::TensorStats>> stats(const std::vector<size_t>& tensors) const override {
     return executor::stats_of_step(step_->step(), tensors);
   }
 

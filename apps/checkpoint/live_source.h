@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/checkpoint/views/checkpoint_stats.h"
+#include "ptc/store/views/checkpoint_stats.h"
 
 namespace scalai::apps {
 
@@ -24,9 +24,9 @@ class LiveSource {
   // LiveRun::newest.
   static absl::StatusOr<std::unique_ptr<LiveSource>> open(const std::string& run, const LiveQuestion& question);
   virtual ~LiveSource() = default;
-  virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
+  virtual const std::shared_ptr<const store::Checkpoint>& checkpoint() const = 0;
   // What workers found. Errors: those of executor::stats_of_step.
-  virtual absl::StatusOr<std::vector<checkpoint::TensorStats>> stats(const std::vector<size_t>& tensors) const = 0;
+  virtual absl::StatusOr<std::vector<store::TensorStats>> stats(const std::vector<size_t>& tensors) const = 0;
 };
 
 }  // namespace scalai::apps

@@ -23,20 +23,20 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/checkpoint/views/reshard.h"
-#include "ptc/collection/collection_file.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/store/views/reshard.h"
 
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::PlannedFile;
-using checkpoint::ReshardOptions;
-using checkpoint::ReshardPlan;
-using checkpoint::ReshardProgress;
-using checkpoint::View;
-using checkpoint::ViewSpec;
 using nlohmann::ordered_json;
+using store::Checkpoint;
+using store::PlannedFile;
+using store::ReshardOptions;
+using store::ReshardPlan;
+using store::ReshardProgress;
+using store::View;
+using store::ViewSpec;
 
 constexpr int kMostParts = 65'536;
 
@@ -57,7 +57,7 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
                             collection::load_collection(to, collection::FileRole::kPlanned));
     spec.collection = std::move(file.collection);
   } else {
-    absl::StatusOr<ViewSpec> parsed = checkpoint::parse_view_name(to);
+    absl::StatusOr<ViewSpec> parsed = store::parse_view_name(to);
     if (!parsed.ok()) return invalid(fmt::format("--to: {}", message_of(parsed.status())));
     spec = *std::move(parsed);
   }
@@ -112,9 +112,9 @@ class ProgressLine {
 };
 
 ordered_json head_json(const View& view, const ReshardOptions& options, const ReshardPlan& plan) {
-  const checkpoint::CheckpointInfo& info = view.checkpoint().info();
+  const store::CheckpointInfo& info = view.checkpoint().info();
   return {{"source", info.path},
-          {"source_kind", checkpoint::name_of(info.kind)},
+          {"source_kind", store::name_of(info.kind)},
           {"source_files", view.checkpoint().files().size()},
           {"source_state_bytes", view.checkpoint().state_bytes()},
           {"target", options.target},
@@ -199,7 +199,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
 }
 
 void print_result(const View& view, const ReshardOptions& options, const ReshardPlan& plan,
-                  const checkpoint::ReshardResult& result, double seconds, const std::string& format) {
+                  const store::ReshardResult& result, double seconds, const std::string& format) {
   if (format == "json") {
     ordered_json json = head_json(view, options, plan);
     json["bytes_written"] = result.bytes_written;
@@ -209,12 +209,12 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     json["left_out"] = view.checkpoint().info().dropped;
     json["was_complete"] = result.was_complete;
     json["damage"] = ordered_json::array();
-    for (const checkpoint::Damage& damage : result.damage) json["damage"].push_back(damage.what);
+    for (const store::Damage& damage : result.damage) json["damage"].push_back(damage.what);
     json["notes"] = notes_of(view, options);
     print("{}\n", json_text(json, {.indent = 2}));
     return;
   }
-  for (const checkpoint::Damage& damage : result.damage) print("damaged, and copied as it is: {}\n", damage.what);
+  for (const store::Damage& damage : result.damage) print("damaged, and copied as it is: {}\n", damage.what);
   if (result.was_complete) {
     print("{}: an earlier run had finished it: {}, {}{}\n{}", options.target, counted(result.files, "file"),
           format_bytes(result.bytes_total), compared_text(view, options), notes_text(view, options));
@@ -228,21 +228,21 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
 }
 
 // Runs the plan, with progress, and prints the result.
-absl::StatusOr<checkpoint::ReshardResult> run(const View& view, const ReshardPlan& plan, ReshardOptions options,
-                                              const Arguments& arguments) {
+absl::StatusOr<store::ReshardResult> run(const View& view, const ReshardPlan& plan, ReshardOptions options,
+                                         const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
-  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
+  absl::StatusOr<store::ReshardResult> result = absl::InternalError("");
   {
     ProgressLine line;
     options.progress = [&](const ReshardProgress& progress) { line.update(progress); };
-    result = checkpoint::reshard(view, plan, options);
+    result = store::reshard(view, plan, options);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (result.ok()) print_result(view, options, plan, *result, seconds.count(), arguments.text("format"));
   return result;
 }
 
-int tell_joined(const checkpoint::Joined& joined, const std::string& target, int parts) {
+int tell_joined(const store::Joined& joined, const std::string& target, int parts) {
   if (quiet()) return 0;
   if (joined.busy) {
     say("{}: another process puts the parts together\n", target);
@@ -272,11 +272,11 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   const auto whole = View::make(view.checkpoint_ptr(), std::move(spec));
   if (!whole.ok()) return report_error(whole.status());
   ReshardOptions own = options;
-  own.target = checkpoint::part_folder(options.target, part, parts);
+  own.target = store::part_folder(options.target, part, parts);
   const absl::StatusOr<bool> there = is_part(own.target, view);
   if (!there.ok()) return report_error(there.status());
   // Before all are put together, --restart writes this one anew, though it be finished; nothing else is replaced.
-  const bool anew = options.restart && !checkpoint::is_being_joined(options.target);
+  const bool anew = options.restart && !store::is_being_joined(options.target);
   own.force = anew && *there;
   const auto plan = plan_reshard(view, own);
   if (!plan.ok()) return report_error(plan.status());
@@ -286,24 +286,24 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   }
   bool is_finished = false;
   if (!anew) {
-    if (*there && options.verify && !checkpoint::is_being_joined(options.target)) {
-      const absl::Status same = checkpoint::verify_part(own.target, plan->threads);
+    if (*there && options.verify && !store::is_being_joined(options.target)) {
+      const absl::Status same = store::verify_part(own.target, plan->threads);
       if (!same.ok()) return report_error(same);
     }
-    const auto before = checkpoint::join_parts(**whole, parts, options);
+    const auto before = store::join_parts(**whole, parts, options);
     if (!before.ok()) return report_error(before.status());
     if (before->busy && !*there)
       return report_error(failed(options.target + ": another process is writing this target"));
     if (before->missing.empty()) return tell_joined(*before, options.target, parts);
     is_finished = *there;
   }
-  if (const absl::Status free = checkpoint::check_target(options.target, options.force); !free.ok())
+  if (const absl::Status free = store::check_target(options.target, options.force); !free.ok())
     return report_error(free);
   if (!is_finished) {
-    const absl::StatusOr<checkpoint::ReshardResult> result = run(view, *plan, own, arguments);
+    const absl::StatusOr<store::ReshardResult> result = run(view, *plan, own, arguments);
     if (!result.ok()) return report_error(result.status());
   }
-  const auto joined = checkpoint::join_parts(**whole, parts, options);
+  const auto joined = store::join_parts(**whole, parts, options);
   return joined.ok() ? tell_joined(*joined, options.target, parts) : report_error(joined.status());
 }
 
@@ -345,7 +345,7 @@ std::vector<std::string> useless_options(const Arguments& arguments, const ViewS
           fmt::format("--{} has no meaning for --to={}: it is for {}", name, clipped(arguments.text("to"), 80), where));
   };
   check("shard-size", !ranks, "whole tensors, as in --to=hf");
-  check("vocab-multiple", ranks && spec.form != checkpoint::ViewForm::kVllm, "files of ranks, as in --to=tp4,pp2");
+  check("vocab-multiple", ranks && spec.form != store::ViewForm::kVllm, "files of ranks, as in --to=tp4,pp2");
   check("transformer-impl", ranks && megatron, "files of ranks under Megatron's names");
   if (arguments.text("kv") == "replicate" && !spec.layout)
     problems.emplace_back("--kv=replicate needs a layout with tp, as --to=tp8,hf");
@@ -371,19 +371,19 @@ int reshard(const Arguments& arguments) {
   if (!spec.ok()) return report_error(spec.status());
   if (const std::vector<std::string> useless = useless_options(arguments, *spec); !useless.empty())
     return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(useless, "\n")));
-  absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
+  absl::StatusOr<store::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
   std::erase(open->drop, "masters");
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
   open->accept_damage = arguments.flag("accept-damage");
   if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
-  if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
+  if (arguments.text("kv") == "replicate" || spec->form == store::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
   }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
-  if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
+  if (const absl::Status status = store::check_places(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *spec);
   if (!view.ok()) return report_error(with_hint(view.status(), open->transforms));
   ReshardOptions options = options_of(arguments);
@@ -394,7 +394,7 @@ int reshard(const Arguments& arguments) {
     print_plan(**view, options, *plan, arguments.text("format"));
     return 0;
   }
-  const absl::StatusOr<checkpoint::ReshardResult> result = run(**view, *plan, options, arguments);
+  const absl::StatusOr<store::ReshardResult> result = run(**view, *plan, options, arguments);
   return result.ok() ? 0 : report_error(result.status());
 }
 

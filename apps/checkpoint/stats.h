@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/base/command.h"
-#include "ptc/checkpoint/views/checkpoint_stats.h"
+#include "ptc/store/views/checkpoint_stats.h"
 
 namespace scalai::apps {
 
@@ -20,15 +20,15 @@ class StatsSource {
  public:
   struct Opened {
     std::string path;  // as it is named
-    std::shared_ptr<const checkpoint::Checkpoint> checkpoint;
+    std::shared_ptr<const store::Checkpoint> checkpoint;
   };
   // `before`: without a checkpoint nothing is compared.
   StatsSource(Opened opened, Opened before) : now(std::move(opened)), since(std::move(before)) {}
   virtual ~StatsSource() = default;
-  virtual absl::StatusOr<std::vector<checkpoint::TensorStats>> stats(const std::vector<size_t>& tensors,
-                                                                     const StatsProgress& progress) = 0;
+  virtual absl::StatusOr<std::vector<store::TensorStats>> stats(const std::vector<size_t>& tensors,
+                                                                const StatsProgress& progress) = 0;
   virtual absl::StatusOr<std::string> explained(const std::vector<size_t>& tensors) const = 0;  // for --explain
-  const checkpoint::Checkpoint* before() const { return since.checkpoint.get(); }
+  const store::Checkpoint* before() const { return since.checkpoint.get(); }
 
   const Opened now, since;
   std::vector<std::string> notes;  // of stats(), for stderr
@@ -40,8 +40,8 @@ CommandSpec stats_parts_spec();  // what stats asks of hosts
 // What options do not go together; empty: nothing.
 std::string wrong_stats_options(const Arguments& arguments);
 // Of the checkpoint whose options begin with `of`: "" or "since-". Errors: those of open_options_of().
-absl::StatusOr<checkpoint::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
-                                                           const std::string& of);
+absl::StatusOr<store::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
+                                                      const std::string& of);
 // The source on this machine, or of a run. Errors: those of Checkpoint::open and LiveSource::open; of both checkpoints.
 absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments);
 // Both messages, with the code of the first.

@@ -26,10 +26,10 @@
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::LogicalState;
-using checkpoint::TensorStats;
 using nlohmann::ordered_json;
+using store::Checkpoint;
+using store::LogicalState;
+using store::TensorStats;
 using tensor::ElementStats;
 
 constexpr ptrdiff_t kMostNamed = 5;
@@ -237,9 +237,8 @@ class SourceHere final : public StatsSource {
   absl::StatusOr<std::vector<TensorStats>> stats(const std::vector<size_t>& tensors,
                                                  const StatsProgress& progress) override {
     if (run_ != nullptr && before() == nullptr) return run_->stats(tensors);
-    return checkpoint::stats_of(
-        *now.checkpoint, tensors,
-        {.since = before(), .threads = static_cast<int>(hardware_threads()), .progress = progress});
+    return store::stats_of(*now.checkpoint, tensors,
+                           {.since = before(), .threads = static_cast<int>(hardware_threads()), .progress = progress});
   }
 
   absl::StatusOr<std::string> explained(const std::vector<size_t>&) const override {
@@ -263,7 +262,7 @@ absl::StatusOr<std::vector<TensorStats>> look(StatsSource& source, const std::ve
 
 absl::StatusOr<StatsSource::Opened> open_files(const Arguments& arguments, const std::string& path,
                                                const std::string& of) {
-  SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, stats_open_options(arguments, path, of));
+  SCALAI_ASSIGN_OR_RETURN(const store::OpenOptions options, stats_open_options(arguments, path, of));
   SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> opened, Checkpoint::open(path, options));
   return StatsSource::Opened{.path = opened->info().path, .checkpoint = opened};
 }
@@ -287,9 +286,9 @@ int stats_main(const Arguments& arguments) {
 
 }  // namespace
 
-absl::StatusOr<checkpoint::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
-                                                           const std::string& of) {
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::OpenOptions options, open_options_of(arguments, path));
+absl::StatusOr<store::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
+                                                      const std::string& of) {
+  SCALAI_ASSIGN_OR_RETURN(store::OpenOptions options, open_options_of(arguments, path));
   options.from = arguments.text(of + "from"), options.names = arguments.text(of + "names");
   options.drop_may_be_idle = !of.empty();
   return options;

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "ptc/tensor/element_stats.h"
+#include "ptc/state/tensor/element_stats.h"
 
 namespace scalai::apps {
 

@@ -27,7 +27,7 @@ OptionSpec step_backend_option() {
                        {"host", "cuda"}, "host");
 }
 
-absl::Status choose_step_device(const Arguments& arguments, checkpoint::OpenOptions& options) {
+absl::Status choose_step_device(const Arguments& arguments, store::OpenOptions& options) {
   if (arguments.text("backend") != "cuda") return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<transform::Device>> device = first_gpu();
   if (!device.ok())

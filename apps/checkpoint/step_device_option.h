@@ -3,12 +3,12 @@
 
 #include "absl/status/status.h"
 #include "ptc/base/command.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 
 namespace scalai::apps {
 
 OptionSpec step_backend_option();  // --backend=host|cuda
 // Sets options.device. NotFound: no GPU here, or none in this build; ResourceExhausted: no room on it.
-absl::Status choose_step_device(const Arguments& arguments, checkpoint::OpenOptions& options);
+absl::Status choose_step_device(const Arguments& arguments, store::OpenOptions& options);
 
 }  // namespace scalai::apps

@@ -13,8 +13,8 @@ OptionSpec dataset_state_option() {
                      "\"state\", or a file with it.");
 }
 
-absl::StatusOr<std::optional<data::State>> said_state(const Arguments& arguments) {
-  if (!arguments.has("state")) return std::optional<data::State>();
+absl::StatusOr<std::optional<datasets::State>> said_state(const Arguments& arguments) {
+  if (!arguments.has("state")) return std::optional<datasets::State>();
   const std::string word = arguments.text("state");
   const bool is_text = word.starts_with('{');
   std::string text = word;
@@ -22,7 +22,7 @@ absl::StatusOr<std::optional<data::State>> said_state(const Arguments& arguments
     constexpr int64_t kMostBytes = 1 << 16;
     SCALAI_ASSIGN_OR_RETURN(text, read_file(word, kMostBytes));
   }
-  absl::StatusOr<data::State> state = data::parse_state(text);
+  absl::StatusOr<datasets::State> state = datasets::parse_state(text);
   if (state.ok()) return std::optional(*std::move(state));
   return invalid(fmt::format("{}: {}", is_text ? "--state" : word, message_of(state.status())));
 }
@@ -35,8 +35,8 @@ std::string problem_beside_state(const Arguments& arguments) {
   return "";
 }
 
-absl::StatusOr<data::State> first_state(const Arguments& arguments, const std::optional<data::State>& said,
-                                        const data::Samples& samples) {
+absl::StatusOr<datasets::State> first_state(const Arguments& arguments, const std::optional<datasets::State>& said,
+                                            const datasets::Samples& samples) {
   if (said) {
     if (!said->index.empty() && said->index != samples.index().digest())
       return invalid(fmt::format("--state is of the index with digest {}, {} has {}", said->index,
@@ -46,13 +46,13 @@ absl::StatusOr<data::State> first_state(const Arguments& arguments, const std::o
                                  said->sequence, samples.index().path(), samples.count(), samples.sequence()));
     return *said;
   }
-  return data::State{.index = samples.index().digest(),
-                     .samples = samples.count(),
-                     .sequence = samples.sequence(),
-                     .seed = static_cast<uint64_t>(arguments.count("seed")),
-                     .shuffle = !arguments.flag("no-shuffle"),
-                     .drop_last = arguments.flag("drop-last"),
-                     .global_batch = arguments.has("global-batch") ? arguments.count("global-batch") : 1};
+  return datasets::State{.index = samples.index().digest(),
+                         .samples = samples.count(),
+                         .sequence = samples.sequence(),
+                         .seed = static_cast<uint64_t>(arguments.count("seed")),
+                         .shuffle = !arguments.flag("no-shuffle"),
+                         .drop_last = arguments.flag("drop-last"),
+                         .global_batch = arguments.has("global-batch") ? arguments.count("global-batch") : 1};
 }
 
 }  // namespace scalai::apps

@@ -6,8 +6,8 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 
@@ -30,7 +30,7 @@ model::Recipe recipe_of(const Arguments& arguments) {
 absl::StatusOr<model::Model> load_model(const std::string& name) {
   if (!name.ends_with(".json")) return model::find_model(name);
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(name, int64_t{1} << 20));
-  absl::StatusOr<model::Model> model = checkpoint::model_of_config(text, name);
+  absl::StatusOr<model::Model> model = store::model_of_config(text, name);
   if (model.ok()) return model;
   // Each problem with the file's name.
   std::string problems;

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/base/command.h"
-#include "ptc/model/model.h"
+#include "ptc/state/model/model.h"
 
 namespace scalai::apps {
 

@@ -7,7 +7,7 @@
 
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/id_list.h"
+#include "ptc/state/collection/id_list.h"
 
 namespace scalai::apps {
 

@@ -15,7 +15,7 @@
 #include "ptc/base/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario_set.h"
 
 namespace scalai::apps {
 namespace {

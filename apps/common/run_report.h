@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "ptc/base/command.h"
-#include "ptc/model/scaling.h"
 #include "ptc/report/report.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/scenario/strategy.h"
+#include "ptc/state/model/scaling.h"
 
 namespace scalai::apps {
 
 struct RunOptions {
   std::string scenario, cluster, out, format;
   std::optional<model::Fraction> scale;
-  std::vector<std::string> settings;  // "PATH=VALUE" (ptc/scenario/scenario_set.h)
+  std::vector<std::string> settings;  // "PATH=VALUE" (ptc/run/scenario/scenario_set.h)
   bool check = false;
 };
 

@@ -8,7 +8,7 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/control/testing/control_fixture.h"
+#include "ptc/run/control/testing/control_fixture.h"
 
 namespace scalai::apps {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/base/command.h"
-#include "ptc/transform/transform.h"
+#include "ptc/state/transform/transform.h"
 
 namespace scalai::apps {
 

@@ -9,19 +9,20 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/data/build.h"
+#include "ptc/store/datasets/build.h"
 
 namespace scalai::apps {
 namespace {
 
 using nlohmann::ordered_json;
 
-const std::map<std::string, data::Format> kKinds = {{"megatron", data::Format::kMegatron},
-                                                    {"tfrecord", data::Format::kTfRecord},
-                                                    {"tar", data::Format::kTar},
-                                                    {"fixed", data::Format::kFixed}};
+const std::map<std::string, datasets::Format> kKinds = {{"megatron", datasets::Format::kMegatron},
+                                                        {"tfrecord", datasets::Format::kTfRecord},
+                                                        {"tar", datasets::Format::kTar},
+                                                        {"fixed", datasets::Format::kFixed}};
 
-void print_summary(const data::BuildRequest& request, const data::BuildSummary& built, const std::string& format) {
+void print_summary(const datasets::BuildRequest& request, const datasets::BuildSummary& built,
+                   const std::string& format) {
   if (format == "json") {
     const ordered_json json = {
         {"index", request.out},          {"digest", built.digest},           {"kind", name_of(request.format)},
@@ -43,19 +44,19 @@ int index(const Arguments& arguments) {
   }
   if (!arguments.has("kind")) return usage_error("data index", "--kind=megatron|tfrecord|tar|fixed is needed");
   if (!arguments.has("out")) return usage_error("data index", "--out=INDEX is needed");
-  const data::Format format = kKinds.at(arguments.text("kind"));
-  if (arguments.has("record-bytes") != (format == data::Format::kFixed)) {
-    return usage_error("data index", format == data::Format::kFixed ? "--kind=fixed needs --record-bytes=N"
-                                                                    : "--record-bytes is for --kind=fixed");
+  const datasets::Format format = kKinds.at(arguments.text("kind"));
+  if (arguments.has("record-bytes") != (format == datasets::Format::kFixed)) {
+    return usage_error("data index", format == datasets::Format::kFixed ? "--kind=fixed needs --record-bytes=N"
+                                                                        : "--record-bytes is for --kind=fixed");
   }
   const absl::StatusOr<SourceOpener> opener = data_opener();
   if (!opener.ok()) return report_error(opener.status());
   Progress progress("indexing");
-  data::BuildRequest request{
+  datasets::BuildRequest request{
       .format = format, .files = arguments.positional(), .out = arguments.text("out"), .opener = *opener};
   if (arguments.has("record-bytes")) request.record_bytes = arguments.count("record-bytes");
   request.progress = [&](double fraction, std::string_view detail) { progress.update(fraction, detail); };
-  const auto built = data::build_index(request);
+  const auto built = datasets::build_index(request);
   if (!built.ok()) return report_error(built.status());
   print_summary(request, *built, arguments.text("format"));
   return 0;

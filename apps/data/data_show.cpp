@@ -12,21 +12,21 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/data/data_files.h"
-#include "ptc/data/order.h"
-#include "ptc/data/reader.h"
-#include "ptc/data/share.h"
+#include "ptc/store/datasets/data_files.h"
+#include "ptc/store/datasets/order.h"
+#include "ptc/store/datasets/reader.h"
+#include "ptc/store/datasets/share.h"
 
 namespace scalai::apps {
 namespace {
 
-using data::DpRank;
-using data::Extent;
-using data::Index;
-using data::PositionRange;
-using data::Samples;
-using data::State;
-using data::Steps;
+using datasets::DpRank;
+using datasets::Extent;
+using datasets::Index;
+using datasets::PositionRange;
+using datasets::Samples;
+using datasets::State;
+using datasets::Steps;
 using nlohmann::ordered_json;
 
 constexpr int64_t kIdsInTable = 8;
@@ -54,7 +54,7 @@ struct Share {
 absl::StatusOr<Share> share_of(const Asked& asked, const Steps& steps, int64_t step, int rank) {
   Share share{.step = step, .pass = steps.batch(step).pass, .rank = rank};
   share.positions = positions_of(steps, step, DpRank{rank, asked.dp});
-  const data::Order order(asked.state.samples, asked.state.shuffle, asked.state.seed);
+  const datasets::Order order(asked.state.samples, asked.state.shuffle, asked.state.seed);
   for (int64_t position = share.positions.begin; position < share.positions.end; ++position) {
     share.ids.push_back(order.at(share.pass, position));
     SCALAI_RETURN_IF_ERROR(asked.samples->extents(share.ids.back(), share.extents.emplace_back()));
@@ -79,8 +79,8 @@ absl::StatusOr<std::vector<Share>> shares_of(const Asked& asked) {
 ordered_json json_of(const Samples& samples) {
   const Index& index = samples.index();
   ordered_json files = ordered_json::array();
-  for (const data::DataFile& file : index.files())
-    files.push_back({{"location", data::shown_location(file.location)}, {"bytes", file.bytes}});
+  for (const datasets::DataFile& file : index.files())
+    files.push_back({{"location", datasets::shown_location(file.location)}, {"bytes", file.bytes}});
   return {{"index", index.path()},
           {"digest", index.digest()},
           {"kind", name_of(index.format())},
@@ -98,8 +98,8 @@ void show_index(const Samples& samples, const std::string& format) {
   if (format == "json") return print("{}\n", json_text(json_of(samples), {.indent = 2}));
   Table files({"file>", "location", "bytes>"});
   for (size_t i = 0; i < index.files().size(); ++i) {
-    files.row(
-        {std::to_string(i), data::shown_location(index.files()[i].location), std::to_string(index.files()[i].bytes)});
+    files.row({std::to_string(i), datasets::shown_location(index.files()[i].location),
+               std::to_string(index.files()[i].bytes)});
   }
   if (format == "csv") return print(files.csv());
   print("{}: {} {} documents, {}\ndigest {}\n", index.path(), index.documents(), name_of(index.format()),
@@ -191,11 +191,11 @@ int show_shares(const Asked& asked, const std::string& format) {
 absl::Status check(const std::shared_ptr<const Samples>& samples) {
   SCALAI_RETURN_IF_ERROR(samples->index().verify());
   SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, data_opener());
-  const data::Reader reader(samples, std::move(opener), {.check_crc = true});
+  const datasets::Reader reader(samples, std::move(opener), {.check_crc = true});
   for (size_t i = 0; i < samples->index().files().size(); ++i) {
     SCALAI_RETURN_IF_ERROR(reader.files().source(static_cast<int>(i)).status());
   }
-  if (samples->index().format() != data::Format::kTfRecord) return absl::OkStatus();
+  if (samples->index().format() != datasets::Format::kTfRecord) return absl::OkStatus();
   Progress progress("checking");
   for (int64_t i = 0; i < samples->count(); ++i) {
     SCALAI_RETURN_IF_ERROR(reader.read(i).status());
@@ -222,9 +222,9 @@ std::string problem_with(const Arguments& arguments) {
   if (arguments.has("rank") && arguments.count("rank") >= arguments.count("dp")) return "--rank must be less than --dp";
   if (arguments.count("steps") < 1) return "--steps takes 1 or more";
   const int64_t step = arguments.has("step") ? arguments.count("step") : 0;
-  if (step > data::kMostInState || arguments.count("steps") > data::kMostInState / 2 ||
-      step + arguments.count("steps") > data::kMostInState) {
-    return fmt::format("steps are numbered up to {}", data::kMostInState);
+  if (step > datasets::kMostInState || arguments.count("steps") > datasets::kMostInState / 2 ||
+      step + arguments.count("steps") > datasets::kMostInState) {
+    return fmt::format("steps are numbered up to {}", datasets::kMostInState);
   }
   return "";
 }

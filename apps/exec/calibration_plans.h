@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::apps {
 

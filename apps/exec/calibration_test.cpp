@@ -8,7 +8,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 namespace {

@@ -33,7 +33,7 @@
 #include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
 #include "ptc/report/run_scenario.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 namespace {

@@ -24,8 +24,8 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/control/event_text.h"
-#include "ptc/control/run.h"
+#include "ptc/run/control/event_text.h"
+#include "ptc/run/control/run.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {

@@ -7,7 +7,7 @@
 #include "apps/common/run_report.h"
 #include "apps/exec/run_folder.h"
 #include "ptc/base/command.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 

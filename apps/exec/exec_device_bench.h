@@ -8,7 +8,7 @@
 
 #include "apps/exec/state_options.h"
 #include "executor/bench/measurement.h"
-#include "ptc/model/scaling.h"
+#include "ptc/state/model/scaling.h"
 
 namespace scalai::apps {
 

@@ -8,7 +8,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/job_state.h"
+#include "ptc/run/scenario/job_state.h"
 
 namespace scalai::apps {
 
@@ -83,7 +83,7 @@ absl::StatusOr<ByJob> datasets_of(const scenario::Scenario& scenario) {
   for (const scenario::JobSpec& job : scenario.jobs) {
     if (!job.dataset || job.dataset->index.empty()) continue;
     const std::string path = absolute_path(job.dataset->index_path);
-    SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(data::state_text(job.dataset->state), path).status());
+    SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(datasets::state_text(job.dataset->state), path).status());
     datasets.emplace(job.name, path);
   }
   return datasets;

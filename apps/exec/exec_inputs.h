@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/exec/state_options.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 

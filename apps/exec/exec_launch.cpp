@@ -20,7 +20,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 namespace {

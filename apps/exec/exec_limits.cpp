@@ -11,7 +11,7 @@
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/scenario/job_state.h"
+#include "ptc/run/scenario/job_state.h"
 
 namespace scalai::apps {
 namespace {

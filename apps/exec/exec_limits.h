@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
-#include "ptc/control/testing/control_fixture.h"
+#include "ptc/run/control/testing/control_fixture.h"
 
 namespace scalai::apps {
 namespace {

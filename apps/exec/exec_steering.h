@@ -13,7 +13,7 @@
 #include "executor/controller/live_requests.h"
 #include "executor/controller/live_steps.h"
 #include "executor/rpc/controller_end.h"
-#include "ptc/control/control.h"
+#include "ptc/run/control/control.h"
 
 namespace scalai::apps {
 

@@ -9,7 +9,7 @@
 
 #include "executor/rpc/inline_control.h"
 #include "ptc/base/status.h"
-#include "ptc/control/testing/control_fixture.h"
+#include "ptc/run/control/testing/control_fixture.h"
 
 namespace scalai::apps {
 namespace {

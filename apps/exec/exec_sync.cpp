@@ -32,8 +32,8 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::apps {
 namespace {

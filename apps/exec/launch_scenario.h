@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/collection/layout_name.h"
+#include "ptc/state/collection/layout_name.h"
 
 namespace scalai::apps {
 

@@ -1,6 +1,6 @@
 #include "apps/common/dataset_state.h"
 #include "apps/fs/fs_request.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {

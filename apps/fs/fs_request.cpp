@@ -12,7 +12,7 @@
 #include "apps/common/dataset_state.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
-#include "ptc/data/index.h"
+#include "ptc/store/datasets/index.h"
 #include "vfs/checkpoint_tree.h"
 #include "vfs/folder.h"
 #include "vfs/mounts.h"
@@ -112,19 +112,19 @@ void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& 
     }
     return;
   }
-  checkpoint::OpenOptions options{.names = arguments.text("names"),
-                                  .from = arguments.text("from"),
-                                  .config = arguments.text("config"),
-                                  .model = arguments.text("model"),
-                                  .families = arguments.text("families"),
-                                  .opener = {}};
-  checkpoint::add_drop(arguments.list("drop"), options);
+  store::OpenOptions options{.names = arguments.text("names"),
+                             .from = arguments.text("from"),
+                             .config = arguments.text("config"),
+                             .model = arguments.text("model"),
+                             .families = arguments.text("families"),
+                             .opener = {}};
+  store::add_drop(arguments.list("drop"), options);
   if (arguments.text("checkpoint").find("://") != std::string::npos) {
     absl::StatusOr<SourceOpener> opener = remote_opener(arguments);
     if (!opener.ok()) return problems.status("", opener.status());
     options.opener = *std::move(opener);
   }
-  auto checkpoint = checkpoint::Checkpoint::open(arguments.text("checkpoint"), options);
+  auto checkpoint = store::Checkpoint::open(arguments.text("checkpoint"), options);
   problems.status("", checkpoint.status());
   if (checkpoint.ok()) request.checkpoint = std::move(*checkpoint);
 }
@@ -147,13 +147,13 @@ class DatasetReader {
 
  private:
   absl::StatusOr<vfs::Dataset> open(const std::string& path, const std::string& name) {
-    SCALAI_ASSIGN_OR_RETURN(auto index, data::Index::open(path));
-    if (const absl::Status inside = data::check_inside(*index); !inside.ok() && !arguments_.flag("allow-outside")) {
+    SCALAI_ASSIGN_OR_RETURN(auto index, datasets::Index::open(path));
+    if (const absl::Status inside = datasets::check_inside(*index); !inside.ok() && !arguments_.flag("allow-outside")) {
       return invalid(message_of(inside) + "\n  hint: --allow-outside shows it, if you trust the index");
     }
-    SCALAI_ASSIGN_OR_RETURN(const std::optional<data::State> said, said_state(arguments_));
+    SCALAI_ASSIGN_OR_RETURN(const std::optional<datasets::State> said, said_state(arguments_));
     const int64_t sequence = said ? said->sequence : arguments_.has("sequence") ? arguments_.count("sequence") : 0;
-    auto samples = data::Samples::make(index, sequence);
+    auto samples = datasets::Samples::make(index, sequence);
     if (!samples.ok()) return invalid(fmt::format("{}: {}", path, message_of(samples.status())));
     vfs::Dataset dataset;
     dataset.name = name;
@@ -162,25 +162,25 @@ class DatasetReader {
     if (const absl::Status state = validate(dataset.first); !state.ok())
       return invalid(fmt::format("{}: {}", path, message_of(state)));
     SCALAI_ASSIGN_OR_RETURN(const SourceOpener opener, opener_of(*index, dataset));
-    dataset.files = std::make_shared<data::DataFiles>(index, opener);
+    dataset.files = std::make_shared<datasets::DataFiles>(index, opener);
     SCALAI_RETURN_IF_ERROR(check_files(*dataset.files));
     return dataset;
   }
 
   // One opener and one read-ahead for all datasets, made when the first of them needs it.
-  absl::StatusOr<SourceOpener> opener_of(const data::Index& index, vfs::Dataset& dataset) {
+  absl::StatusOr<SourceOpener> opener_of(const datasets::Index& index, vfs::Dataset& dataset) {
     const bool local = std::all_of(index.files().begin(), index.files().end(),
-                                   [](const data::DataFile& file) { return data::is_local(file.location); });
+                                   [](const datasets::DataFile& file) { return datasets::is_local(file.location); });
     if (local) return SourceOpener(open_file_source);
     if (remote_ == nullptr) {
       SCALAI_ASSIGN_OR_RETURN(remote_, remote_opener(arguments_));
-      read_ahead_ = std::make_shared<data::ReadAhead>();
+      read_ahead_ = std::make_shared<datasets::ReadAhead>();
     }
     dataset.read_ahead = read_ahead_;
     return remote_;
   }
 
-  static absl::Status check_files(const data::DataFiles& files) {
+  static absl::Status check_files(const datasets::DataFiles& files) {
     std::string problems;
     absl::Status first;
     const int count = std::min(kFilesChecked, static_cast<int>(files.index().files().size()));
@@ -196,7 +196,7 @@ class DatasetReader {
   const Arguments& arguments_;
   Problems& problems_;
   SourceOpener remote_;
-  std::shared_ptr<const data::ReadAhead> read_ahead_;
+  std::shared_ptr<const datasets::ReadAhead> read_ahead_;
 };
 
 void check_dataset_options(const Arguments& arguments, Problems& problems) {

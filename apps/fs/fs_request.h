@@ -8,7 +8,7 @@
 
 #include "apps/fs/fs_live.h"
 #include "ptc/base/command.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 #include "vfs/dataset_tree.h"
 #include "vfs/server.h"
 
@@ -16,9 +16,9 @@ namespace scalai::apps {
 
 struct FsRequest {
   vfs::ServerOptions server;
-  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;  // null: none
-  std::unique_ptr<vfs::DatasetTree> datasets;                // null: none
-  std::unique_ptr<LiveMount> live;                           // a run's jobs; null: none
+  std::shared_ptr<const store::Checkpoint> checkpoint;  // null: none
+  std::unique_ptr<vfs::DatasetTree> datasets;           // null: none
+  std::unique_ptr<LiveMount> live;                      // a run's jobs; null: none
 
   // "a checkpoint and 2 datasets"
   std::string what() const;

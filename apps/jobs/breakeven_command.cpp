@@ -18,10 +18,10 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/scenario_set.h"
-#include "ptc/scenario/scenario_vary.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario_vary.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 namespace scalai::apps {
@@ -286,7 +286,7 @@ int breakeven(const Arguments& arguments) {
 
 Command breakeven_command() {
   std::vector<std::string> policies;
-  for (const sched::PolicyInfo& policy : sched::policies()) policies.push_back(policy.name);
+  for (const policy::PolicyInfo& policy : policy::policies()) policies.push_back(policy.name);
   return {
       {.name = "breakeven",
        .summary = "the cost, rate or size at which two alternatives change places",

@@ -15,16 +15,16 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/scenario/trace/generate.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/generate.h"
+#include "ptc/run/scenario/trace/import.h"
 
 namespace scalai::apps {
 namespace {
 
 using nlohmann::ordered_json;
-using sched::Imported;
-using sched::TraceContent;
-using sched::TraceOption;
+using trace::Imported;
+using trace::TraceContent;
+using trace::TraceOption;
 
 constexpr size_t kMostSizes = 24;  // lines of a histogram; more become ranges
 
@@ -45,11 +45,11 @@ struct Source {
 
 std::vector<Source> sources() {
   std::vector<Source> all;
-  for (const sched::TraceFormat& format : sched::trace_formats()) {
+  for (const trace::TraceFormat& format : trace::trace_formats()) {
     const std::string holds = format.name == "scalai" ? "any" : name_of(format.content);
     all.push_back({format.name, "format", holds, format.summary, format.options});
   }
-  for (const sched::GeneratorInfo& generator : sched::generators()) {
+  for (const trace::GeneratorInfo& generator : trace::generators()) {
     const std::string from = generator.source.empty() ? "" : fmt::format(" ({})", generator.source);
     all.push_back(
         {generator.name, "generator", name_of(generator.content), generator.summary + from, generator.options});
@@ -133,7 +133,7 @@ std::string counts_text(const Imported& imported) {
 }
 
 void print_table(const Imported& imported, const std::string& out) {
-  const sched::ImportSummary& summary = imported.summary;
+  const trace::ImportSummary& summary = imported.summary;
   Table table({summary.format, counts_text(imported) + "~"});
   table.row({"rows read", fmt::format("{}", summary.rows)});
   for (const auto& [reason, rows] : summary.dropped) table.row({"dropped", fmt::format("{}: {}", rows, reason)});
@@ -156,7 +156,7 @@ void print_table(const Imported& imported, const std::string& out) {
 }
 
 void print_json(const Imported& imported, const std::string& out) {
-  const sched::ImportSummary& summary = imported.summary;
+  const trace::ImportSummary& summary = imported.summary;
   ordered_json sizes = ordered_json::object();
   for (const auto& [size, amount] : summary.sizes) sizes[fmt::format("{}", size)] = amount;
   const ordered_json json = {{"format", summary.format},
@@ -212,7 +212,7 @@ int generate_trace(const Arguments& arguments) {
   if (hosts > kMost || gpus < 1 || gpus > kMost)
     return usage_error("import", "--hosts or --gpus-per-host is out of range");
   return show(
-      sched::generate(arguments.text("generate"), settings_of(arguments),
+      trace::generate(arguments.text("generate"), settings_of(arguments),
                       static_cast<uint64_t>(arguments.count("seed")), static_cast<int>(hosts), static_cast<int>(gpus)),
       arguments);
 }
@@ -238,7 +238,7 @@ int import(const Arguments& arguments) {
     total += error ? 0 : static_cast<int64_t>(bytes);
   }
   Progress progress("reading");
-  const auto imported = sched::import_traces(words.front(), files, settings_of(arguments), [&](int64_t bytes) {
+  const auto imported = trace::import_traces(words.front(), files, settings_of(arguments), [&](int64_t bytes) {
     read += bytes;
     progress.update(total > 0 ? static_cast<double>(read) / static_cast<double>(total) : 0, format_bytes(read));
   });

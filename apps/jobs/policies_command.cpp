@@ -9,7 +9,7 @@
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 #include "sim/jobs/change.h"
 #include "sim/jobs/recovery/designs.h"
 
@@ -21,20 +21,20 @@ using Json = nlohmann::ordered_json;
 struct Trait {
   const char* name;
   const char* meaning;
-  bool sched::PolicyTraits::*has;
+  bool policy::PolicyTraits::*has;
 };
 
 constexpr Trait kTraits[] = {
-    {"preemptive", "takes GPUs away from running jobs", &sched::PolicyTraits::preemptive},
-    {"elastic", "may give another number of GPUs than asked for", &sched::PolicyTraits::elastic},
-    {"work-conserving", "leaves no GPU idle that a waiting job would fit on", &sched::PolicyTraits::work_conserving},
-    {"needs-durations", "knows how long jobs take", &sched::PolicyTraits::needs_durations},
-    {"stochastic", "draws random numbers, from the scenario's seed", &sched::PolicyTraits::stochastic},
-    {"heterogeneous", "knows that GPU types differ in speed", &sched::PolicyTraits::heterogeneous},
-    {"slices", "serves jobs that ask for parts of GPUs", &sched::PolicyTraits::slices},
+    {"preemptive", "takes GPUs away from running jobs", &policy::PolicyTraits::preemptive},
+    {"elastic", "may give another number of GPUs than asked for", &policy::PolicyTraits::elastic},
+    {"work-conserving", "leaves no GPU idle that a waiting job would fit on", &policy::PolicyTraits::work_conserving},
+    {"needs-durations", "knows how long jobs take", &policy::PolicyTraits::needs_durations},
+    {"stochastic", "draws random numbers, from the scenario's seed", &policy::PolicyTraits::stochastic},
+    {"heterogeneous", "knows that GPU types differ in speed", &policy::PolicyTraits::heterogeneous},
+    {"slices", "serves jobs that ask for parts of GPUs", &policy::PolicyTraits::slices},
 };
 
-std::vector<std::string> traits_of(const sched::PolicyInfo& policy) {
+std::vector<std::string> traits_of(const policy::PolicyInfo& policy) {
   std::vector<std::string> names;
   for (const Trait& trait : kTraits) {
     if (policy.traits.*trait.has) names.push_back(trait.name);
@@ -45,17 +45,17 @@ std::vector<std::string> traits_of(const sched::PolicyInfo& policy) {
 struct Entry {
   std::string name, family, summary, source;
   std::vector<std::string> traits;
-  std::vector<sched::ParameterInfo> parameters;
+  std::vector<policy::ParameterInfo> parameters;
 };
 
 std::vector<Entry> entries() {
   std::vector<Entry> all;
-  for (const sched::PolicyInfo& policy : sched::policies()) {
+  for (const policy::PolicyInfo& policy : policy::policies()) {
     all.push_back({policy.name, policy.family, policy.summary, policy.source, traits_of(policy), policy.parameters});
   }
-  for (const sched::RecoveryInfo& design : sched::recovery_designs()) {
+  for (const jobs::RecoveryInfo& design : jobs::recovery_designs()) {
     Entry entry{.name = design.name, .family = "recovery", .summary = design.summary, .source = design.source};
-    for (const sched::TraceOption& option : design.options) {
+    for (const trace::TraceOption& option : design.options) {
       entry.parameters.push_back({option.name, option.default_value, "", option.help});
     }
     all.push_back(std::move(entry));
@@ -70,7 +70,7 @@ Json json_of(const Entry& entry) {
                {"source", entry.source},
                {"traits", entry.traits}};
   json["parameters"] = Json::array();
-  for (const sched::ParameterInfo& parameter : entry.parameters) {
+  for (const policy::ParameterInfo& parameter : entry.parameters) {
     json["parameters"].push_back({{"name", parameter.name},
                                   {"default", parameter.default_value},
                                   {"unit", parameter.unit},
@@ -81,7 +81,7 @@ Json json_of(const Entry& entry) {
 
 Table parameter_table(const Entry& entry) {
   Table table({"parameter", "default", "unit", "what it is~"});
-  for (const sched::ParameterInfo& parameter : entry.parameters) {
+  for (const policy::ParameterInfo& parameter : entry.parameters) {
     table.row({parameter.name, parameter.default_value, parameter.unit, parameter.help});
   }
   return table;
@@ -116,12 +116,12 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
     if (!family.empty() && family != entry.family) table.rule();
     family = entry.family;
     std::vector<std::string> names;
-    for (const sched::ParameterInfo& parameter : entry.parameters) names.push_back(parameter.name);
+    for (const policy::ParameterInfo& parameter : entry.parameters) names.push_back(parameter.name);
     table.row({entry.name, entry.family, entry.summary, fmt::format("{}", fmt::join(entry.traits, " ")),
                fmt::format("{}", fmt::join(names, " ")), entry.source});
   }
   if (format == "csv") return print(table.csv());
-  const std::string presets = fmt::format("{}", fmt::join(sched::change_preset_names(), ", "));
+  const std::string presets = fmt::format("{}", fmt::join(jobs::change_preset_names(), ", "));
   print("{}\npresets of restart costs (changes {{ preset: … }}): {}\n", table.text(stdout_screen()), presets);
   note_terms("", "scalai policies NAME: its parameters, and how a scenario names it");
 }

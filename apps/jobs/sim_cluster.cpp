@@ -21,8 +21,8 @@
 #include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
-#include "ptc/sched/answer_log.h"
-#include "ptc/sched/fluid.h"
+#include "ptc/run/policy/answer_log.h"
+#include "ptc/run/policy/fluid.h"
 #include "sim/jobs/change_fabric.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 #include "sim/simulated_step_time.h"
@@ -88,13 +88,13 @@ class ClusterRun {
         "what pollux "
         "and sia found";
     if (scenario_.recovery) return invalid(fmt::format("{}: a recovery design is one short run; {}", what, kept));
-    sched::Policy* policy = policy_.get();
+    policy::Policy* policy = policy_.get();
     if (!policy->keep_answers(nullptr)) {
       return invalid(fmt::format("{}: {} has no answers that a snapshot could keep, and would start again\n  hint: {}",
                                  what, scenario_.policy.name, kept));
     }
-    auto log =
-        goes_on ? sched::AnswerLog::resume(options_.resume, about) : sched::AnswerLog::create(options_.snapshot, about);
+    auto log = goes_on ? policy::AnswerLog::resume(options_.resume, about)
+                       : policy::AnswerLog::create(options_.snapshot, about);
     SCALAI_RETURN_IF_ERROR(log.status());
     log_ = *std::move(log);
     SCALAI_ASSIGN_OR_RETURN(policy_, scenario::make_policy(scenario_));
@@ -131,7 +131,7 @@ class ClusterRun {
   }
 
   // Cells of the columns of jobs.csv that only some runs have.
-  std::vector<std::string> more_cells(sched::JobId job) const {
+  std::vector<std::string> more_cells(policy::JobId job) const {
     std::vector<std::string> cells;
     if (scenario_.options.window) cells.emplace_back(scenario_.options.window->holds(job) ? "1" : "0");
     if (!scenario_.estimates.none()) cells.push_back(shortest(factors_[static_cast<size_t>(job.value)]));
@@ -146,7 +146,7 @@ class ClusterRun {
   report::Entities make_entities() const {
     if (!scenario_.quotas) return {scenario_.workload, {}, {}};
     std::vector<report::Entities::Quota> quotas;
-    for (const sched::VirtualCluster& one : scenario_.quotas->clusters) quotas.push_back({one.name, one.gpus()});
+    for (const policy::VirtualCluster& one : scenario_.quotas->clusters) quotas.push_back({one.name, one.gpus()});
     return {scenario_.workload, std::move(quotas), scenario_.quotas->cluster_of};
   }
 
@@ -154,38 +154,38 @@ class ClusterRun {
     const auto changes = scenario::make_changes(scenario_);
     if (!changes.ok()) return report_error(changes.status());
     report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
-    if (dynamic_cast<const sched::FluidPolicy*>(policy_.get()) != nullptr) {
+    if (dynamic_cast<const policy::FluidPolicy*>(policy_.get()) != nullptr) {
       about.notes.emplace_back(
           "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none; "
           "changes of GPUs and lost hosts cost nothing");
     }
     Progress progress("simulating " + about.policy);
-    sched::Outcome partial;
+    policy::Outcome partial;
     partial.window = scenario_.options.window;
     partial.jobs.resize(scenario_.workload.jobs.size());
-    sched::Setup setup{.workload = &scenario_.workload,
-                       .fleet = &scenario_.fleet,
-                       .availability = &scenario_.availability,
-                       .throughput = scenario_.throughput.get(),
-                       .policy = policy_.get(),
-                       .changes = changes->get(),
-                       .options = scenario_.options};
+    jobs::Setup setup{.workload = &scenario_.workload,
+                      .fleet = &scenario_.fleet,
+                      .availability = &scenario_.availability,
+                      .throughput = scenario_.throughput.get(),
+                      .policy = policy_.get(),
+                      .changes = changes->get(),
+                      .options = scenario_.options};
     report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
     report::Entities entities = make_entities();
     const bool traces = !options_.out.empty() || measures("placements");
     follow(setup.watcher, traces ? &trace : nullptr, entities);
-    setup.watcher.ended = [&](double now_s, const sched::Job& job, const sched::JobRecord& record) {
-      entities.placed(now_s, record.job, {}, sched::JobId());
+    setup.watcher.ended = [&](double now_s, const policy::Job& job, const policy::JobRecord& record) {
+      entities.placed(now_s, record.job, {}, policy::JobId());
       if (traces) trace.ended(now_s, record.job);
       jobs_.line(report::jobs_csv_line(job, record, more_cells(record.job)));
       partial.jobs[static_cast<size_t>(record.job.value)] = record;
-      partial.end_s = std::max(partial.end_s, record.finish_s < sched::kNever ? record.finish_s : 0);
+      partial.end_s = std::max(partial.end_s, record.finish_s < policy::kNever ? record.finish_s : 0);
     };
     setup.watcher.progress = [&](double now_s, int64_t finished, int64_t total) {
       progress.update(total > 0 ? static_cast<double>(finished) / static_cast<double>(total) : 0,
                       fmt::format("{} of {} jobs, at {:.1f} h", finished, total, now_s / 3600));
     };
-    const auto outcome = sched::run(setup);
+    const auto outcome = jobs::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
     for (std::string& note : report::window_notes(scenario_.workload, *outcome)) about.notes.push_back(std::move(note));
     if (outcome->use_every > 1 && (!options_.out.empty() || measures("utilization")))
@@ -201,7 +201,7 @@ class ClusterRun {
   }
 
   // What was done until then stays, and says that it is not the whole.
-  int fail(const report::ReportHead& about, const sched::Outcome& partial, const absl::Status& status) {
+  int fail(const report::ReportHead& about, const policy::Outcome& partial, const absl::Status& status) {
     // Nothing but the greeting of a program: there is nothing to go on with.
     std::error_code ignored;
     if (log_ && options_.resume.empty() && log_->added() <= 1) std::filesystem::remove(options_.snapshot, ignored);
@@ -218,21 +218,21 @@ class ClusterRun {
   }
 
   // `trace`: null where no report is written.
-  static void follow(sched::Watcher& watcher, report::JobsTrace* trace, report::Entities& entities) {
-    watcher.placed = [trace, &entities](double now_s, sched::JobId job, const sched::Placement& placement,
-                                        sched::JobId beside) {
+  static void follow(jobs::Watcher& watcher, report::JobsTrace* trace, report::Entities& entities) {
+    watcher.placed = [trace, &entities](double now_s, policy::JobId job, const policy::Placement& placement,
+                                        policy::JobId beside) {
       entities.placed(now_s, job, placement, beside);
       if (trace != nullptr) trace->placed(now_s, job, placement, beside);
     };
     if (trace == nullptr) return;
-    watcher.training = [trace](double now_s, sched::JobId job) { trace->training(now_s, job); };
+    watcher.training = [trace](double now_s, policy::JobId job) { trace->training(now_s, job); };
   }
 
-  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome,
+  absl::Status write_jobs(const report::ReportHead& about, const policy::Outcome& outcome,
                           const report::JobsTrace& trace, const std::string& drawn) {
     if (options_.out.empty()) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.close());
-    const sched::Workload& workload = scenario_.workload;
+    const policy::Workload& workload = scenario_.workload;
     SCALAI_RETURN_IF_ERROR(write_file(path_of("utilization.csv"), report::utilization_csv(outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("jct_cdf.csv"), report::jct_cdf_csv(workload, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("ftf_cdf.csv"), report::ftf_cdf_csv(workload, outcome)));
@@ -248,7 +248,7 @@ class ClusterRun {
     return write_common(summary_of(about, outcome));
   }
 
-  std::string summary_of(const report::ReportHead& about, const sched::Outcome& outcome) const {
+  std::string summary_of(const report::ReportHead& about, const policy::Outcome& outcome) const {
     report::SummaryExtras extras = extras_;
     if (!scenario_.quotas) extras.virtual_clusters.clear();
     return report::summary_json(about, scenario_.workload, scenario_.fleet, outcome, "", extras);
@@ -260,7 +260,7 @@ class ClusterRun {
   }
 
   // With the rows of the file of this name; of jobs, those that count.
-  report::QueryTable table_of(const std::string& name, const sched::Outcome& outcome,
+  report::QueryTable table_of(const std::string& name, const policy::Outcome& outcome,
                               const report::JobsTrace& trace) const {
     report::QueryTable table = scenario::metric_table_of(scenario_, name);
     if (name == "utilization") scenario::add_rows(report::utilization_csv(outcome), &table);
@@ -272,16 +272,16 @@ class ClusterRun {
       scenario::add_rows(report::costs_csv(scenario_.workload, scenario_.fleet, scenario_.availability, outcome),
                          &table);
     if (name != "jobs") return table;
-    for (const sched::JobRecord& record : outcome.jobs) {
+    for (const policy::JobRecord& record : outcome.jobs) {
       if (outcome.window && !outcome.window->holds(record.job)) continue;
-      const sched::Job& job = scenario_.workload.jobs[static_cast<size_t>(record.job.value)];
+      const policy::Job& job = scenario_.workload.jobs[static_cast<size_t>(record.job.value)];
       table.rows.push_back(report::job_cells(job, record, more_cells(record.job)));
     }
     return table;
   }
 
   // Metrics of the user. One that cannot be computed of this run has no value, and a note says why.
-  void compute_metrics(report::ReportHead& about, const sched::Outcome& outcome, const report::JobsTrace& trace) {
+  void compute_metrics(report::ReportHead& about, const policy::Outcome& outcome, const report::JobsTrace& trace) {
     std::map<std::string, report::QueryTable> tables;
     for (const scenario::UserMetric& metric : scenario_.metrics) {
       if (tables.count(metric.table) == 0) tables.emplace(metric.table, table_of(metric.table, outcome, trace));
@@ -292,10 +292,10 @@ class ClusterRun {
   }
 
   int run_recovery() {
-    const auto result = sched::simulate_recovery(scenario_.recovery_setup);
+    const auto result = jobs::simulate_recovery(scenario_.recovery_setup);
     if (!result.ok()) return report_error(result.status());
     report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
-    about.rules = sched::name_of_rules(scenario_.recovery_setup);
+    about.rules = jobs::name_of_rules(scenario_.recovery_setup);
     if (scenario_.recovery_setup.until_s <= 0 && result->to_s < scenario_.availability_span_s - 1e-6) {
       about.notes.push_back(fmt::format(
           "the run ends at {}, with the last change of hosts, although the host trace goes on until {}: until: "
@@ -311,7 +311,7 @@ class ClusterRun {
     return finish(about, report::metrics_of(*result), summary);
   }
 
-  absl::Status write_recovery(const sched::RecoveryResult& result, const std::string& summary) {
+  absl::Status write_recovery(const policy::RecoveryResult& result, const std::string& summary) {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("throughput.csv"), report::phases_csv(result)));
     SCALAI_RETURN_IF_ERROR(
         write_file(path_of("trace.pftrace"), report::recovery_trace(scenario_.name, scenario_.recovery_setup.hosts,
@@ -348,8 +348,8 @@ class ClusterRun {
   const scenario::ClusterScenario& scenario_;
   const ClusterRunOptions& options_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  std::unique_ptr<sched::AnswerLog> log_;  // outlives the policy
-  std::unique_ptr<sched::Policy> policy_;
+  std::unique_ptr<policy::AnswerLog> log_;  // outlives the policy
+  std::unique_ptr<policy::Policy> policy_;
   LineFile jobs_;
   report::SummaryExtras extras_;
   std::vector<double> factors_;  // of estimates, by job

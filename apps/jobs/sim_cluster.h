@@ -11,7 +11,7 @@ namespace scalai::apps {
 
 struct ClusterRunOptions {
   std::string scenario, cluster, out, format;
-  std::string snapshot, resume;       // files of ptc/sched/answer_log.h; at most one
+  std::string snapshot, resume;       // files of ptc/run/policy/answer_log.h; at most one
   std::vector<std::string> settings;  // "PATH=VALUE"
   report::Manifest manifest;          // of this process, with its start
 };

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ptc/scenario/scenario_vary.h"
+#include "ptc/run/scenario/scenario_vary.h"
 
 namespace scalai::apps {
 

@@ -18,7 +18,7 @@
 #include "ptc/base/units.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/run_notes.h"
-#include "ptc/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario_set.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 namespace scalai::apps {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/command.h"
 #include "ptc/base/screen.h"
-#include "ptc/parallel/training.h"
+#include "ptc/cost/step/training.h"
 
 namespace scalai::apps {
 
@@ -23,7 +23,7 @@ class HostTraffic {
 };
 
 // If so many bytes of state and activations stay on each GPU. InvalidArgument: what cannot be answered.
-using FindHostTraffic = absl::StatusOr<std::shared_ptr<const HostTraffic>> (*)(const parallel::Workload& workload,
+using FindHostTraffic = absl::StatusOr<std::shared_ptr<const HostTraffic>> (*)(const step::Workload& workload,
                                                                                int64_t device_bytes);
 
 // Finds configurations for a number of GPUs. Without `find` another program has to answer calls with --offload.

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/change/stages.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/devices.h"
-#include "ptc/parallel/hardware.h"
+#include "ptc/cost/change/stages.h"
+#include "ptc/cost/step/devices.h"
+#include "ptc/cost/step/hardware.h"
 #include "ptc/plan/placement.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::apps {
 
@@ -27,17 +27,17 @@ bool keeps_devices(const ParallelizeRequest& request, const ParallelConfig& conf
   return request.from && request.from->can_stay && same_ranks(config, request.from->config);
 }
 
-bool same(const parallel::Group& a, const parallel::Group& b) {
+bool same(const step::Group& a, const step::Group& b) {
   return a.ranks == b.ranks && a.per_host == b.per_host && a.hosts() == b.hosts() && a.fabric_share == b.fabric_share;
 }
 
-bool same(const std::vector<parallel::Hop>& a, const std::vector<parallel::Hop>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const parallel::Hop& one, const parallel::Hop& other) {
+bool same(const std::vector<step::Hop>& a, const std::vector<step::Hop>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const step::Hop& one, const step::Hop& other) {
     return one.crosses_hosts == other.crosses_hosts && one.bytes_per_s == other.bytes_per_s;
   });
 }
 
-bool same(const parallel::Hardware& a, const parallel::Hardware& b) {
+bool same(const step::Hardware& a, const step::Hardware& b) {
   return a.stages == b.stages && a.gpus_per_host == b.gpus_per_host && a.link_bytes_per_s == b.link_bytes_per_s &&
          a.nic_bytes_per_s == b.nic_bytes_per_s && a.host_nic_bytes_per_s == b.host_nic_bytes_per_s &&
          a.price_per_gpu_hour == b.price_per_gpu_hour && same(a.tp, b.tp) && same(a.cp, b.cp) && same(a.dp, b.dp) &&
@@ -49,12 +49,12 @@ bool same(const parallel::Hardware& a, const parallel::Hardware& b) {
 
 std::vector<DeviceId> devices_of(const ParallelizeRequest& request, const ParallelConfig& config) {
   if (keeps_devices(request, config)) return request.from->devices;
-  return parallel::devices_for(config, request.devices, request.cluster, request.space.base.precision.math);
+  return step::devices_for(config, request.devices, request.cluster, request.space.base.precision.math);
 }
 
-parallel::Hardware hardware_on(const ParallelizeRequest& request, const ParallelConfig& config,
-                               const std::vector<DeviceId>& devices) {
-  return parallel::hardware_of(request.cluster, config, devices, {}, request.space.base.precision.math);
+step::Hardware hardware_on(const ParallelizeRequest& request, const ParallelConfig& config,
+                           const std::vector<DeviceId>& devices) {
+  return step::hardware_of(request.cluster, config, devices, {}, request.space.base.precision.math);
 }
 
 absl::StatusOr<ChangePlanner> ChangePlanner::create(const ParallelizeRequest& request) {
@@ -67,9 +67,9 @@ absl::StatusOr<ChangePlanner> ChangePlanner::create(const ParallelizeRequest& re
   return ChangePlanner(request, std::move(from), *std::move(strategy));
 }
 
-absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelConfig& config) const {
+absl::StatusOr<step::Change> ChangePlanner::to(const collection::ParallelConfig& config) const {
   const OldState& old = *request_.from;
-  if (old.can_stay && config == old.config) return parallel::Change{};
+  if (old.can_stay && config == old.config) return step::Change{};
   const std::vector<DeviceId> devices = devices_of(request_, config);
   SCALAI_ASSIGN_OR_RETURN(collection::Collection to,
                           collection::megatron_collection(request_.model, request_.recipe, config, devices));
@@ -87,7 +87,7 @@ absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelCon
         plan.tensors()[static_cast<size_t>(first.tensor.value)].name, first.box.str(), plan.missing().size() - 1));
   }
   const change::Costs& costs = strategy_.costs;
-  parallel::Change change;
+  step::Change change;
   change.bytes_between_hosts = plan.bytes().cross_host;
   change.bytes_moved = plan.bytes().moved();
   change.reconfiguration_s = (old.residency.lost.empty() ? 0 : change::detect_s(costs)) +

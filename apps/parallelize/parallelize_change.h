@@ -1,11 +1,11 @@
 #pragma once
 // The cost of a change from the present layout (--from) to a configuration: the exact plan, the time of its transfers
-// (ptc/plan/estimate.h), and the other costs of strategy "reshard" (ptc/scenario/strategy.h): detection of a failure,
-// planning, start of transfers, verification, communicators. One thread.
+// (ptc/plan/estimate.h), and the other costs of strategy "reshard" (ptc/run/scenario/strategy.h): detection of a
+// failure, planning, start of transfers, verification, communicators. One thread.
 
 #include "absl/status/statusor.h"
 #include "apps/parallelize/parallelize_request.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/scenario/strategy.h"
 
 namespace scalai::apps {
 
@@ -13,10 +13,10 @@ namespace scalai::apps {
 inline constexpr int kMostPlaced = 2048;
 
 // The devices of a configuration, in rank order: the present ones if all ranks keep their coordinates, otherwise
-// parallel::devices_for. The step time is computed on them.
+// step::devices_for. The step time is computed on them.
 std::vector<DeviceId> devices_of(const ParallelizeRequest& request, const collection::ParallelConfig& config);
-parallel::Hardware hardware_on(const ParallelizeRequest& request, const collection::ParallelConfig& config,
-                               const std::vector<DeviceId>& devices);
+step::Hardware hardware_on(const ParallelizeRequest& request, const collection::ParallelConfig& config,
+                           const std::vector<DeviceId>& devices);
 
 // Plans changes. Ranks get the devices of devices_of, or others with an equal step.
 class ChangePlanner {
@@ -24,7 +24,7 @@ class ChangePlanner {
   // CHECK: the request has a `from`. The request outlives the planner.
   static absl::StatusOr<ChangePlanner> create(const ParallelizeRequest& request);
   // Errors: lost state without another holder.
-  absl::StatusOr<parallel::Change> to(const collection::ParallelConfig& config) const;
+  absl::StatusOr<step::Change> to(const collection::ParallelConfig& config) const;
 
  private:
   ChangePlanner(const ParallelizeRequest& request, collection::Collection from, scenario::Strategy strategy)

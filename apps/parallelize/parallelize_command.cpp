@@ -31,24 +31,24 @@ void price_staying(const ParallelizeRequest& request, Parallelized& found) {
     found.no_stay = fmt::format("it cannot stay, {} of its {} GPUs are left", left, old.devices.size());
     return;
   }
-  parallel::SearchSpace space = request.space;
-  space.pins = parallel::pins_of(old.config);
+  step::SearchSpace space = request.space;
+  space.pins = step::pins_of(old.config);
   space.gpus = old.config.world();
   space.all_gpus = true;
   space.headroom = 0;  // it runs
   space.keep = 1;
-  space.objective = parallel::Objective::kThroughput;
+  space.objective = step::Objective::kThroughput;
   space.change = nullptr;
   space.explain_idle = false;
   space.hardware = [&](const ParallelConfig& config) { return hardware_on(request, config, old.devices); };
-  const auto stay = parallel::search(request.shape, space);
+  const auto stay = step::search(request.shape, space);
   if (!stay.ok()) {
     found.no_stay = fmt::format("it cannot stay: {}", message_of(stay.status()));
   } else if (stay->best.empty()) {
     found.no_stay = fmt::format("it cannot stay, it needs {} of memory",
                                 format_bytes(static_cast<int64_t>(stay->no_fit->nearest.memory_bytes)));
   } else {
-    found.stay_step_s = parallel::even_step_s(space, stay->best.front());
+    found.stay_step_s = step::even_step_s(space, stay->best.front());
   }
 }
 
@@ -63,11 +63,11 @@ class Changes {
  public:
   explicit Changes(const ChangePlanner& planner) : planner_(planner) {}
 
-  const absl::StatusOr<parallel::Change>& to(const ParallelConfig& config) {
+  const absl::StatusOr<step::Change>& to(const ParallelConfig& config) {
     // How many will be asked for is not known before: the bar never quite gets there.
     return to(config, 1 - 1 / (1 + static_cast<double>(made_.size()) / 3));
   }
-  const absl::StatusOr<parallel::Change>& to(const ParallelConfig& config, double progress) {
+  const absl::StatusOr<step::Change>& to(const ParallelConfig& config, double progress) {
     const std::string name = canonical(config);
     const auto known = made_.find(name);
     if (known != made_.end()) return known->second;
@@ -90,33 +90,33 @@ class Changes {
  private:
   const ChangePlanner& planner_;
   Progress progress_{"planning changes"};
-  std::map<std::string, absl::StatusOr<parallel::Change>> made_;
+  std::map<std::string, absl::StatusOr<step::Change>> made_;
 };
 
 void price_changes(const ParallelizeRequest& request, Changes& changes, Parallelized& found) {
   const int64_t most = most_plans(request);
-  for (parallel::Candidate& candidate : found.result.best) {
+  for (step::Candidate& candidate : found.result.best) {
     if (changes.planned() >= most && !changes.knows(candidate.config)) {
       found.no_change.emplace_back();
       ++found.not_planned;
       continue;
     }
     const double done = static_cast<double>(found.no_change.size()) / static_cast<double>(found.result.best.size());
-    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config, done);
+    const absl::StatusOr<step::Change>& change = changes.to(candidate.config, done);
     found.no_change.push_back(change.ok() ? "" : message_of(change.status()));
     if (!change.ok()) continue;
     candidate.change = *change;
     if (found.stay_step_s)
-      candidate.pay_off_steps = parallel::pay_off_steps(
-          *found.stay_step_s, parallel::even_step_s(request.space, candidate), change->reconfiguration_s);
+      candidate.pay_off_steps = step::pay_off_steps(*found.stay_step_s, step::even_step_s(request.space, candidate),
+                                                    change->reconfiguration_s);
   }
 }
 
 // Pay-off: a change that takes longer than the horizon leads to no step within it.
 void drop_too_late(const ParallelizeRequest& request, const Changes& changes, Parallelized& found) {
-  std::vector<parallel::Candidate>& best = found.result.best;
+  std::vector<step::Candidate>& best = found.result.best;
   const bool some = !best.empty();
-  std::erase_if(best, [](const parallel::Candidate& one) { return !std::isfinite(one.score); });
+  std::erase_if(best, [](const step::Candidate& one) { return !std::isfinite(one.score); });
   if (!some || !best.empty()) return;
   const auto shortest = changes.shortest();
   SCALAI_CHECK(shortest.has_value(), "candidates without changes");
@@ -133,7 +133,7 @@ absl::StatusOr<Parallelized> find_best(ParallelizeRequest& request) {
     };
   }
   if (!request.from) {
-    SCALAI_ASSIGN_OR_RETURN(found.result, parallel::search(request.shape, request.space));
+    SCALAI_ASSIGN_OR_RETURN(found.result, step::search(request.shape, request.space));
     return found;
   }
   price_staying(request, found);
@@ -141,13 +141,13 @@ absl::StatusOr<Parallelized> find_best(ParallelizeRequest& request) {
   Changes changes(planner);
   request.space.stay_step_s = found.stay_step_s;
   // By pay-off each result needs its plan.
-  if (request.space.objective == parallel::Objective::kPayOff)
+  if (request.space.objective == step::Objective::kPayOff)
     request.space.keep = static_cast<int>(std::min<int64_t>(request.space.keep, most_plans(request)));
-  request.space.change = [&](const parallel::Candidate& candidate) {
-    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
-    return change.ok() ? std::optional<parallel::Change>(*change) : std::nullopt;
+  request.space.change = [&](const step::Candidate& candidate) {
+    const absl::StatusOr<step::Change>& change = changes.to(candidate.config);
+    return change.ok() ? std::optional<step::Change>(*change) : std::nullopt;
   };
-  SCALAI_ASSIGN_OR_RETURN(found.result, parallel::search(request.shape, request.space));
+  SCALAI_ASSIGN_OR_RETURN(found.result, step::search(request.shape, request.space));
   drop_too_late(request, changes, found);
   price_changes(request, changes, found);
   return found;
@@ -166,7 +166,7 @@ absl::StatusOr<Parallelized> find(ParallelizeRequest& request) {
 // Host traffic of the best one, which is that of --layout.
 absl::Status find_traffic(FindHostTraffic find, const ParallelizeRequest& request, Parallelized& found) {
   if (request.offload_bytes == 0 || found.result.best.empty()) return absl::OkStatus();
-  const parallel::Candidate& best = found.result.best.front();
+  const step::Candidate& best = found.result.best.front();
   SCALAI_ASSIGN_OR_RETURN(found.traffic, find({request.shape, best.config, best.training}, request.offload_bytes));
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {
@@ -16,36 +16,36 @@ std::vector<OptionSpec> what_trains() {
                  model::catalogue_names()),
       count_option("global-batch", "N", "Samples a step."),
       count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
-      choice_option("precision", "P", "Training precision.", parallel::precision_names(), "bf16"),
+      choice_option("precision", "P", "Training precision.", step::precision_names(), "bf16"),
       choice_option("gradients", "P", "Number format of gradients (that of the precision if not given).",
-                    parallel::gradient_names(), ""),
+                    step::gradient_names(), ""),
       choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
       choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
                     {"1f1b", "gpipe", "2bw"}, "1f1b"),
-      choice_option("overlap", "O", "What tensor-parallel collectives run beside.", choices(parallel::kOverlapNames),
+      choice_option("overlap", "O", "What tensor-parallel collectives run beside.", choices(step::kOverlapNames),
                     "weight-gradients"),
       choice_option("dp-overlap", "O",
                     "What of data parallelism runs beside the work: sums of gradients, or all, gathered parameters "
                     "included. Megatron-LM hides nothing unless asked.",
-                    choices(parallel::kDataOverlapNames), "all"),
+                    choices(step::kDataOverlapNames), "all"),
       count_option("bucket", "N",
                    "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
       choice_option("kernels", "K",
                     "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
                     "autumn 2024 and later; early: fused, with flash attention of the first generation.",
-                    choices(parallel::kKernelNames), "fused"),
+                    choices(step::kKernelNames), "fused"),
       choice_option("framework", "F",
                     "Whose training loop it is: DeepSpeed's and Aleph Alpha Scaling's pipelines wait for each message.",
-                    choices(parallel::kFrameworkNames), "megatron"),
+                    choices(step::kFrameworkNames), "megatron"),
       choice_option("dispatch", "D",
                     "How tokens get to their experts: a copy for each expert (NCCL), or once to each host and GPU "
                     "(DeepEP, HybridEP).",
-                    choices(parallel::kDispatchNames), "all-to-all"),
+                    choices(step::kDispatchNames), "all-to-all"),
       flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
       choice_option("loss", "L",
                     "Kernels of the loss: one for each operation, compiled ones, or one each way that keeps 16 bits "
                     "(compiled with tuned kernels, else separate, if not given).",
-                    choices(parallel::kLossNames), ""),
+                    choices(step::kLossNames), ""),
       flag_option("grouped-experts",
                   "Products of all experts of a GPU are one kernel (PyTorch's grouped_mm), not one each."),
       flag_option("cuda-graphs", "Whole steps are CUDA graphs: the host launches nothing kernel by kernel."),

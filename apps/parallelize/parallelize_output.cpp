@@ -10,15 +10,15 @@
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/parallel/calibration.h"
+#include "ptc/cost/step/calibration.h"
 
 namespace scalai::apps {
 namespace {
 
 using nlohmann::ordered_json;
-using parallel::Candidate;
-using parallel::Objective;
-using parallel::StepTime;
+using step::Candidate;
+using step::Objective;
+using step::StepTime;
 
 std::string size_text(double bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -29,7 +29,7 @@ double limit_of(const ParallelizeRequest& request) {
 }
 
 // Tokens; of convolutional models samples.
-double work_of(const ParallelizeRequest& request, const parallel::Training& training) {
+double work_of(const ParallelizeRequest& request, const step::Training& training) {
   return static_cast<double>(training.global_batch) * (request.shape.heads > 0 ? training.sequence : 1);
 }
 
@@ -53,14 +53,13 @@ std::vector<Part> parts_of(const StepTime& time) {
 // Neighbouring stages that need the same memory, as one row: "1-14".
 struct StageRun {
   std::string name;
-  const parallel::StageMemory* memory = nullptr;
+  const step::StageMemory* memory = nullptr;
 };
-std::vector<StageRun> runs_of(const parallel::MemoryEstimate& estimate) {
-  const auto alike = [](const parallel::StageMemory& a, const parallel::StageMemory& b) {
-    return std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
-                      [](const parallel::MemoryTerm& x, const parallel::MemoryTerm& y) {
-                        return x.name == y.name && x.bytes == y.bytes;
-                      });
+std::vector<StageRun> runs_of(const step::MemoryEstimate& estimate) {
+  const auto alike = [](const step::StageMemory& a, const step::StageMemory& b) {
+    return std::equal(
+        a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
+        [](const step::MemoryTerm& x, const step::MemoryTerm& y) { return x.name == y.name && x.bytes == y.bytes; });
   };
   std::vector<StageRun> runs;
   for (size_t first = 0, i = 1; i <= estimate.stages.size(); ++i) {
@@ -72,8 +71,8 @@ std::vector<StageRun> runs_of(const parallel::MemoryEstimate& estimate) {
   return runs;
 }
 
-parallel::MemoryEstimate memory_of(const ParallelizeRequest& request, const Candidate& candidate) {
-  return parallel::memory_of({request.shape, candidate.config, candidate.training});
+step::MemoryEstimate memory_of(const ParallelizeRequest& request, const Candidate& candidate) {
+  return step::memory_of({request.shape, candidate.config, candidate.training});
 }
 
 class Printer {
@@ -116,8 +115,8 @@ class Printer {
   const char* unit() const { return transformer() ? "tokens" : "samples"; }
 
   std::string heading() const {
-    const parallel::SearchSpace& space = request_.space;
-    const parallel::Training& base = space.base;
+    const step::SearchSpace& space = request_.space;
+    const step::Training& base = space.base;
     std::string text = fmt::format("{} on {}{} {} GPUs, {} a host; batches of {}", request_.model.name,
                                    fewer_ ? "up to " : "", space.gpus, gpu_names(), space.host.gpus, base.global_batch);
     if (transformer()) text += fmt::format(" × {} tokens", base.sequence);
@@ -128,7 +127,7 @@ class Printer {
   // "a100-80g", of several kinds "a100-80g/v100-32g".
   std::string gpu_names() const { return fmt::format("{}", fmt::join(gpu_kinds(), "/")); }
   std::vector<std::string> gpu_kinds() const {
-    const parallel::SearchSpace& space = request_.space;
+    const step::SearchSpace& space = request_.space;
     if (space.host_kinds.empty()) return {space.host.gpu.name};
     std::vector<std::string> names;
     for (const cluster::Host& host : space.host_kinds) {
@@ -229,16 +228,16 @@ class Printer {
     }
     return text;
   }
-  parallel::StepAccuracy accuracy_of(const std::string& name) const {
-    const parallel::SearchSpace& space = request_.space;
+  step::StepAccuracy accuracy_of(const std::string& name) const {
+    const step::SearchSpace& space = request_.space;
     cluster::GpuKind gpu = space.host.gpu;
     for (const cluster::Host& one : space.host_kinds)
       if (one.gpu.name == name && gpu.name != name) gpu = one.gpu;
-    return parallel::step_accuracy(gpu, space.base.precision.math, request_.shape.experts > 0);
+    return step::step_accuracy(gpu, space.base.precision.math, request_.shape.experts > 0);
   }
 
   std::string notes() const {
-    const parallel::SearchResult& result = found_.result;
+    const step::SearchResult& result = found_.result;
     std::string text =
         fmt::format("{} configurations divide: {} priced, {} do not fit the memory, {} cannot be better\n",
                     result.points, result.priced, result.too_large, result.bounded_away);
@@ -261,18 +260,18 @@ class Printer {
       text += fmt::format("network: {} × {} a host, as {} (--nic, --nics)\n", host.nics,
                           format_bandwidth(host.nic_bytes_per_s), request_.network_of);
     }
-    const parallel::Training& base = request_.space.base;
+    const step::Training& base = request_.space.base;
     text += fmt::format("data parallelism: {} beside the work (--dp-overlap); kernels: {} (--kernels)\n",
-                        base.data_overlap == parallel::DataOverlap::kNone  ? "nothing"
-                        : base.data_overlap == parallel::DataOverlap::kAll ? "gradients and parameters"
-                                                                           : "gradients",
+                        base.data_overlap == step::DataOverlap::kNone  ? "nothing"
+                        : base.data_overlap == step::DataOverlap::kAll ? "gradients and parameters"
+                                                                       : "gradients",
                         name_of(base.kernels));
     if (request_.space.headroom > 0)
       text += fmt::format("{:g} % of a GPU's memory stay free; --memory=SIZE says how much may be used\n",
                           100 * request_.space.headroom);
     if (!result.best.empty() && result.best.front().memory_bytes > limit_of(request_) && request_.offload_bytes == 0)
       text += fmt::format("by this estimate it is over the GPU's {}; estimates are {:g} % off on average\n",
-                          size_text(limit_of(request_)), 100 * parallel::kMemoryError);
+                          size_text(limit_of(request_)), 100 * step::kMemoryError);
     text +=
         "MFU counts model FLOPs: nothing recomputed, the causal mask not halved, over the GPUs' peak in the precision "
         "of the products\n";
@@ -291,9 +290,9 @@ class Printer {
     Table table({"stage", "term", "bytes>", "size>", "how~"});
     table.leave_out_first({"bytes"});
     if (found_.result.best.empty()) return table;
-    const parallel::MemoryEstimate estimate = memory_of(request_, found_.result.best.front());
+    const step::MemoryEstimate estimate = memory_of(request_, found_.result.best.front());
     for (const StageRun& run : runs_of(estimate)) {
-      for (const parallel::MemoryTerm& term : run.memory->terms)
+      for (const step::MemoryTerm& term : run.memory->terms)
         table.row({run.name, term.name, fmt::format("{:.0f}", term.bytes), size_text(term.bytes), term.formula});
       table.row({run.name, "sum", fmt::format("{:.0f}", run.memory->bytes()), size_text(run.memory->bytes()), ""});
       table.rule();
@@ -321,11 +320,11 @@ class Printer {
 
   ordered_json explain_json() const {
     const Candidate& best = found_.result.best.front();
-    const parallel::MemoryEstimate estimate = memory_of(request_, best);
+    const step::MemoryEstimate estimate = memory_of(request_, best);
     ordered_json stages = ordered_json::array();
-    for (const parallel::StageMemory& stage : estimate.stages) {
+    for (const step::StageMemory& stage : estimate.stages) {
       ordered_json terms = ordered_json::array();
-      for (const parallel::MemoryTerm& term : stage.terms)
+      for (const step::MemoryTerm& term : stage.terms)
         terms.push_back({{"name", term.name}, {"bytes", term.bytes}, {"how", term.formula}});
       stages.push_back({{"stage", stage.stage}, {"bytes", stage.bytes()}, {"terms", terms}});
     }
@@ -338,8 +337,8 @@ class Printer {
   // --- JSON ----------------------------------------------------------------------------------------------------------
 
   ordered_json context() const {
-    const parallel::SearchSpace& space = request_.space;
-    const parallel::SearchResult& result = found_.result;
+    const step::SearchSpace& space = request_.space;
+    const step::SearchResult& result = found_.result;
     ordered_json out = {{"model", request_.model.name},
                         {"gpus", space.gpus},
                         {"gpu", gpu_names()},
@@ -369,7 +368,7 @@ class Printer {
     if (transformer()) {
       out["step_accuracy"] = ordered_json::array();
       for (const std::string& gpu : gpu_kinds()) {
-        const parallel::StepAccuracy known = accuracy_of(gpu);
+        const step::StepAccuracy known = accuracy_of(gpu);
         out["step_accuracy"].push_back({{"gpu", gpu},
                                         {"calibrated", known.calibrated},
                                         {"published", known.group},
@@ -414,8 +413,8 @@ class Printer {
     return out;
   }
 
-  ordered_json no_fit_json(const parallel::NoFit& no_fit) const {
-    const parallel::StageMemory& worst = no_fit.memory.worst();
+  ordered_json no_fit_json(const step::NoFit& no_fit) const {
+    const step::StageMemory& worst = no_fit.memory.worst();
     return {{"nearest", canonical(no_fit.nearest.config)},
             {"memory_bytes", no_fit.nearest.memory_bytes},
             {"stage", worst.stage},
@@ -437,8 +436,8 @@ std::string parallelize_text(const ParallelizeRequest& request, const Paralleliz
   return format == "json" ? printer.json() : format == "csv" ? printer.csv() : printer.text();
 }
 
-std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit& no_fit) {
-  const parallel::StageMemory& worst = no_fit.memory.worst();
+std::string no_fit_text(const ParallelizeRequest& request, const step::NoFit& no_fit) {
+  const step::StageMemory& worst = no_fit.memory.worst();
   const double term = no_fit.tightest_term == "margin" ? no_fit.memory.margin_bytes : worst.bytes(no_fit.tightest_term);
   std::string text = fmt::format(
       "scalai parallelize: error: no configuration of {} fits {}{} on {} GPUs. The nearest, {} with micro-batches of "

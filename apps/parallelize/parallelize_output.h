@@ -12,7 +12,7 @@
 namespace scalai::apps {
 
 struct Parallelized {
-  parallel::SearchResult result;
+  step::SearchResult result;
   // With --from: the step time of the unchanged layout, or the reason why it is impossible.
   std::optional<double> stay_step_s;
   std::string no_stay;
@@ -28,6 +28,6 @@ std::string parallelize_text(const ParallelizeRequest& request, const Paralleliz
                              bool explain, const Screen& screen = {});
 
 // The message that no configuration fits: the tightest limit and the remedies. For stderr; JSON contains it as well.
-std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit& no_fit);
+std::string no_fit_text(const ParallelizeRequest& request, const step::NoFit& no_fit);
 
 }  // namespace scalai::apps

@@ -14,15 +14,15 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/devices.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/cost/step/devices.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::apps {
 namespace {
 
 using collection::ParallelConfig;
-using parallel::SearchSpace;
+using step::SearchSpace;
 using Devices = std::vector<DeviceId>;
 
 constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch, and tokens of a sequence
@@ -59,7 +59,7 @@ class Reader {
 
  private:
   SearchSpace& space() { return request_.space; }
-  parallel::Training& base() { return request_.space.base; }
+  step::Training& base() { return request_.space.base; }
 
   int positive(const std::string& option, int otherwise, int64_t most) {
     if (!arguments_.has(option)) return otherwise;
@@ -73,7 +73,7 @@ class Reader {
     auto model = load_model(arguments_.text("model"));
     if (!model.ok()) return problems_.status("--model: ", model.status());
     request_.model = *std::move(model);
-    request_.shape = parallel::shape_of(request_.model);
+    request_.shape = step::shape_of(request_.model);
     model_known_ = true;
   }
 
@@ -84,20 +84,20 @@ class Reader {
     base().global_batch = positive("global-batch", 1, kMostSamples);
     base().sequence = positive(
         "sequence", model_known_ ? static_cast<int>(std::max<int64_t>(1, request_.model.sequence)) : 1, kMostSamples);
-    base().precision = parallel::find_precision(arguments_.text("precision"), optimizer).value();
-    base().schedule = parallel::find_schedule(arguments_.text("schedule")).value();
-    base().overlap = parallel::find_overlap(arguments_.text("overlap")).value();
-    base().data_overlap = parallel::find_data_overlap(arguments_.text("dp-overlap")).value();
-    base().kernels = parallel::find_kernels(arguments_.text("kernels")).value();
-    base().framework = parallel::find_framework(arguments_.text("framework")).value();
-    base().dispatch = parallel::find_dispatch(arguments_.text("dispatch")).value();
-    if (arguments_.has("loss")) base().loss = parallel::find_loss(arguments_.text("loss")).value();
+    base().precision = step::find_precision(arguments_.text("precision"), optimizer).value();
+    base().schedule = step::find_schedule(arguments_.text("schedule")).value();
+    base().overlap = step::find_overlap(arguments_.text("overlap")).value();
+    base().data_overlap = step::find_data_overlap(arguments_.text("dp-overlap")).value();
+    base().kernels = step::find_kernels(arguments_.text("kernels")).value();
+    base().framework = step::find_framework(arguments_.text("framework")).value();
+    base().dispatch = step::find_dispatch(arguments_.text("dispatch")).value();
+    if (arguments_.has("loss")) base().loss = step::find_loss(arguments_.text("loss")).value();
     base().expert_overlap = arguments_.flag("expert-overlap");
     base().cuda_graphs = arguments_.flag("cuda-graphs");
     base().grouped_experts = arguments_.flag("grouped-experts");
     base().bucket = positive("bucket", 0, int64_t{1} << 30);
     if (arguments_.has("gradients"))
-      base().precision.gradient_bytes = parallel::find_gradient_bytes(arguments_.text("gradients")).value();
+      base().precision.gradient_bytes = step::find_gradient_bytes(arguments_.text("gradients")).value();
     base().flash_attention = !arguments_.flag("no-flash-attention");
     base().sequence_parallel = !arguments_.flag("no-sequence-parallel");
     base().whole_batches = !arguments_.flag("partial-batches");
@@ -108,7 +108,7 @@ class Reader {
                                                                         : tensor::DType::kBF16,
                        .master = name != "fp32",
                        .optimizer = optimizer,
-                       .previous = base().schedule == parallel::Schedule::kTwoBW};
+                       .previous = base().schedule == step::Schedule::kTwoBW};
   }
 
   void read_batch_tolerance() {
@@ -145,25 +145,24 @@ class Reader {
     if (arguments_.has("recompute")) {
       space().recomputes.clear();
       for (const std::string& name : arguments_.list("recompute")) {
-        const auto found = parallel::find_recompute(name);
+        const auto found = step::find_recompute(name);
         if (!found.ok()) problems_.malformed("--recompute: " + message_of(found.status()));
         if (found.ok()) space().recomputes.push_back(*found);
       }
     }
-    space().objective = parallel::find_objective(arguments_.text("objective")).value();
+    space().objective = step::find_objective(arguments_.text("objective")).value();
     if (arguments_.has("horizon")) space().horizon_s = arguments_.seconds("horizon");
-    const bool thrifty =
-        space().objective == parallel::Objective::kCost || space().objective == parallel::Objective::kEnergy;
+    const bool thrifty = space().objective == step::Objective::kCost || space().objective == step::Objective::kEnergy;
     space().all_gpus = !arguments_.flag("any-gpus") && !thrifty;
     space().explain_idle = true;
     space().keep = positive("top", 10, kMostSamples);
     // One layout is priced as full as `validate` lets it be, and --memory says what may be used.
     if (arguments_.text("planner") == "scalai" && !arguments_.has("memory"))
-      space().headroom = arguments_.has("layout") ? -parallel::kMemoryError : parallel::kHeadroom;
+      space().headroom = arguments_.has("layout") ? -step::kMemoryError : step::kHeadroom;
     if (arguments_.has("memory")) space().memory_bytes = arguments_.bytes("memory");
     if (arguments_.has("memory") && space().memory_bytes == 0) problems_.malformed("--memory: 0 bytes hold nothing");
     read_offload();
-    const bool pays = space().objective == parallel::Objective::kPayOff;
+    const bool pays = space().objective == step::Objective::kPayOff;
     if (pays && !arguments_.has("from")) problems_.malformed("--objective=pay-off needs --from: where the job is now");
     if (!pays && arguments_.has("horizon"))
       problems_.malformed("--horizon applies to --objective=pay-off only: give both");
@@ -191,13 +190,13 @@ class Reader {
 
   void read_layouts() {
     if (arguments_.has("pin")) {
-      const auto pins = parallel::parse_pins(arguments_.text("pin"));
+      const auto pins = step::parse_pins(arguments_.text("pin"));
       if (!pins.ok()) problems_.malformed(fmt::format("--pin: {}", message_of(pins.status())));
       if (pins.ok()) space().pins = *pins;
       if (arguments_.has("layout")) problems_.malformed("--pin and --layout exclude each other");
     }
     request_.layout = layout("layout");
-    if (request_.layout) space().pins = parallel::pins_of(*request_.layout);
+    if (request_.layout) space().pins = step::pins_of(*request_.layout);
     if (const auto config = layout("from")) {
       request_.from = {.config = *config};
       if (model_known_) problems_.status("--from: ", collection::check_fit(request_.model, *config));
@@ -402,7 +401,7 @@ class Reader {
       if (!old.contains(next) && !lost.contains(next)) rest.push_back(next);
     }
     if (further <= 0) return;
-    if (!request_.uniform) rest = parallel::fastest_first(rest, request_.cluster, base().precision.math);
+    if (!request_.uniform) rest = step::fastest_first(rest, request_.cluster, base().precision.math);
     rest.resize(std::min(rest.size(), static_cast<size_t>(further)));
     if (rest.empty()) return;
     pool.insert(pool.end(), rest.begin(), rest.end());
@@ -424,11 +423,11 @@ class Reader {
   // The fastest GPU stands for all in what is printed, the smallest memory limits the search.
   void describe_devices() {
     cluster::Host& host = space().host;
-    space().host_kinds = parallel::kinds_of_hosts(request_.devices, request_.cluster);
-    const parallel::Math math = base().precision.math;
+    space().host_kinds = step::kinds_of_hosts(request_.devices, request_.cluster);
+    const step::Math math = base().precision.math;
     int most = 0;
     for (const cluster::Host& one : space().host_kinds) {
-      if (host.gpus == 0 || parallel::matrix_rate(one.gpu, math) > parallel::matrix_rate(host.gpu, math)) host = one;
+      if (host.gpus == 0 || step::matrix_rate(one.gpu, math) > step::matrix_rate(host.gpu, math)) host = one;
       if (one.gpu.peak_flops <= 0)
         problems_.misfit(
             fmt::format("--cluster: the GPU \"{}\" has no peak_tflops to price it by; give one", one.gpu.name));
@@ -453,7 +452,7 @@ class Reader {
     if (request_.offload_bytes > 0) space().memory_bytes = std::numeric_limits<int64_t>::max() / 4;
     if (space().host.gpu.memory_bytes == 0 && space().memory_bytes == 0)
       problems_.misfit("the memory of a GPU is unknown: give --memory");
-    problems_.status("", parallel::check_space(request_.shape, space()));
+    problems_.status("", step::check_space(request_.shape, space()));
   }
 
   const Arguments& arguments_;

@@ -8,8 +8,8 @@
 #include "apps/common/problems.h"
 #include "ptc/base/command.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
-#include "ptc/parallel/search.h"
+#include "ptc/cost/step/search.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::apps {
 
@@ -24,8 +24,8 @@ struct OldState {
 struct ParallelizeRequest {
   model::Model model;
   model::Recipe recipe;
-  parallel::ModelShape shape;
-  parallel::SearchSpace space;
+  step::ModelShape shape;
+  step::SearchSpace space;
   cluster::Cluster cluster;       // without --cluster: equal hosts
   std::vector<DeviceId> devices;  // available ones, in rank order: space.gpus of them
   std::optional<OldState> from;

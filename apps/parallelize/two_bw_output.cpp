@@ -7,13 +7,13 @@
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/parallel/two_bw.h"
+#include "ptc/cost/step/two_bw.h"
 
 namespace scalai::apps {
 namespace {
 
 using nlohmann::ordered_json;
-using parallel::TwoBwPlan;
+using step::TwoBwPlan;
 
 double samples_per_s(const ParallelizeRequest& request, const TwoBwPlan& plan) {
   return request.space.base.global_batch / plan.step_s;
@@ -72,7 +72,7 @@ std::string json_of(const ParallelizeRequest& request, const std::vector<TwoBwPl
 }  // namespace
 
 int two_bw(const ParallelizeRequest& request, const std::string& format) {
-  const auto plans = parallel::two_bw_plans(request.shape, request.space);
+  const auto plans = step::two_bw_plans(request.shape, request.space);
   if (!plans.ok()) {
     Problems problems("parallelize");
     problems.status("", plans.status());

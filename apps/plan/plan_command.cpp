@@ -13,12 +13,12 @@
 #include "apps/plan/plan_request.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
-#include "ptc/collection/id_list.h"
+#include "ptc/state/collection/id_list.h"
 
 namespace scalai::apps {
 namespace {

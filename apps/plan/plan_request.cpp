@@ -12,11 +12,11 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
-#include "ptc/collection/collection_file.h"
-#include "ptc/collection/id_list.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/strategy.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/collection/id_list.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::apps {
 namespace {

@@ -13,10 +13,10 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/control/run.h"
 #include "ptc/report/report.h"
-#include "ptc/scenario/scenario_set.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/control/run.h"
+#include "ptc/run/scenario/scenario_set.h"
+#include "ptc/run/scenario/strategy.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {

@@ -13,9 +13,9 @@
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/model/catalogue.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/scenario_set.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/scenario_set.h"
 
 namespace scalai::apps {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/base/command.h"
-#include "ptc/scenario/scenario_vary.h"
+#include "ptc/run/scenario/scenario_vary.h"
 
 namespace scalai::apps {
 

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "ptc/cluster/catalogue.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/planner.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 using namespace scalai;
 

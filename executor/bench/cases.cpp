@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::executor::bench {
 namespace {

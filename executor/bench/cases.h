@@ -17,8 +17,8 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
-#include "ptc/model/scaling.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/state/model/scaling.h"
 
 namespace scalai::executor::bench {
 

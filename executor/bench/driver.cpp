@@ -4,10 +4,10 @@
 #include <chrono>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor::bench {
 namespace {

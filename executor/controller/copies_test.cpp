@@ -13,8 +13,8 @@
 
 #include "executor/controller/live_requests.h"
 #include "executor/controller/testing/test_fleet.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/scenario/job_state.h"
+#include "ptc/run/scenario/job_state.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor {
 namespace {
@@ -66,7 +66,7 @@ TEST(Copies, ACheckpointThatCannotBeWrittenIsTriedAgain) {
 TEST(Copies, ACheckpointSaysWhoseItIs) {
   const Folder folder;
   ASSERT_TRUE(execute(a_minute_of(split_job("a", "gpus: 2")), "reshard", folder.path()).report.ok());
-  const std::string file = checkpoint::step_folder(folder.path() + "/checkpoints/a", 55) + "/model.textproto";
+  const std::string file = store::step_folder(folder.path() + "/checkpoints/a", 55) + "/model.textproto";
   EXPECT_THAT(read_file(file).value_or("none"), HasSubstr("family"));
 }
 
@@ -74,7 +74,7 @@ TEST(Copies, ACheckpointSaysWhoseItIs) {
 TEST(Copies, WhatKilledWritersLeftGoesWithTheNextCheckpoint) {
   const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));
   const Folder folder;
-  const std::string left = checkpoint::step_folder(folder.path() + "/checkpoints/a", 3) + ".partial.1.0";
+  const std::string left = store::step_folder(folder.path() + "/checkpoints/a", 3) + ".partial.1.0";
   const std::string foreign = folder.path() + "/checkpoints/a/notes";
   for (const std::string& path : {left, foreign}) {
     ASSERT_TRUE(make_folders(path).ok());
@@ -104,7 +104,7 @@ TEST(Copies, ARunThatIsToEndWaitsForItsCheckpoint) {
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
   EXPECT_EQ(ran.report->jobs[0].state, "stopped");
   EXPECT_GE(how_many<control::CopyLost>(*ran.report), 1);
-  EXPECT_TRUE(std::filesystem::exists(checkpoint::step_folder(in_the_way + "/a", ran.report->jobs[0].steps)));
+  EXPECT_TRUE(std::filesystem::exists(store::step_folder(in_the_way + "/a", ran.report->jobs[0].steps)));
 }
 
 // h0 dies with job a's state, and a's checkpoint is damaged. Job b has nothing to do with that.
@@ -136,7 +136,7 @@ TEST(Copies, ARottenCheckpointIsTheEndOfOneJobOnly) {
     EXPECT_EQ(ran.report->jobs[0].state, "failed");
     EXPECT_THAT(ran.report->jobs[0].failure, HasSubstr("the copy of step 10 cannot be read"));
     EXPECT_EQ(ran.report->jobs[1].state, "running");
-    EXPECT_TRUE(std::filesystem::exists(checkpoint::step_folder(files, 10))) << "people may want to look at it";
+    EXPECT_TRUE(std::filesystem::exists(store::step_folder(files, 10))) << "people may want to look at it";
     expect_replayable(*ran.report, folder.path());
   }
 }

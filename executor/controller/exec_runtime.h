@@ -23,7 +23,7 @@
 #include "executor/controller/worker_pool.h"
 #include "executor/rpc/controller_end.h"
 #include "executor/trainers/trainers.h"
-#include "ptc/control/runtime.h"
+#include "ptc/run/control/runtime.h"
 
 namespace scalai::executor {
 

@@ -10,11 +10,11 @@
 #include "executor/controller/shown_state.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::executor {
 
@@ -39,12 +39,12 @@ StateVersion host_version_of(const control::Execute& execute) {
 
 std::string text_of(const Collection& collection) { return collection::collection_text(collection, {}); }
 
-// So that a checkpoint says whose state it is; empty: a model without a family (ptc/checkpoint/naming/families).
+// So that a checkpoint says whose state it is; empty: a model without a family (ptc/store/naming/families).
 std::string model_text(const model::Model& model) {
-  const auto family = checkpoint::Families::built_in().of_model(model);
+  const auto family = store::Families::built_in().of_model(model);
   if (!family.ok()) return "";
   const auto sizes = family->sizes_of_model(model);
-  return sizes.ok() ? checkpoint::model_file_text({family->name(), model.name, *sizes}) : "";
+  return sizes.ok() ? store::model_file_text({family->name(), model.name, *sizes}) : "";
 }
 
 std::vector<std::string> parts_of(const std::vector<ReplyBody>& replies) {
@@ -297,7 +297,7 @@ absl::Status JobCommands::write(Files& files, const Collection& side, int64_t st
     calls.emplace_back(host, std::move(body));
   }
   const std::string model = model_text(spec().model);
-  if (!model.empty()) SCALAI_RETURN_IF_ERROR(files.writer.add_file(std::string(checkpoint::kModelFileName), model));
+  if (!model.empty()) SCALAI_RETURN_IF_ERROR(files.writer.add_file(std::string(store::kModelFileName), model));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, pool_.call("write", calls));
   return in_background ? absl::OkStatus() : files.writer.finish(parts_of(replies));
 }

@@ -10,8 +10,8 @@
 #include "executor/controller/live_steps.h"
 #include "executor/controller/worker_pool.h"
 #include "executor/state/state_version.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/control/runtime.h"
+#include "ptc/run/control/runtime.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor {
 
@@ -61,12 +61,12 @@ class JobCommands {
 
   // The files of a checkpoint that workers write.
   struct Files {
-    checkpoint::Writer writer;
+    store::Writer writer;
     control::SnapshotId tag = 0;
     std::set<HostId> hosts = {};  // that write in the background
   };
   // Without `in_background` workers write before they answer, and the checkpoint is complete. Errors also:
-  // checkpoint::Writer's.
+  // store::Writer's.
   absl::Status write(Files& files, const collection::Collection& side, int64_t step, bool in_background);
   // Completes the checkpoint; false: some host is busy with it. Errors: as of write().
   absl::StatusOr<bool> complete(Files& files);

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kBetweenAsks(20);
 
 JobSnapshots::Snapshot JobSnapshots::snapshot_of(const control::Background& background) const {
   return {.in_memory = background.host_copy,
-          .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder_, background.step) : "",
+          .folder = background.what == "checkpoint" ? store::step_folder(folder_, background.step) : "",
           .complete = true};
 }
 
@@ -82,8 +82,8 @@ absl::Status JobSnapshots::make(const control::Background& background, TensorSum
 absl::StatusOr<JobSnapshots::Files> JobSnapshots::begin_files(const collection::Collection& side, int64_t step,
                                                               control::SnapshotId tag, bool in_background) {
   clean();
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer, checkpoint::Writer::begin(checkpoint::step_folder(folder_, step),
-                                                                               side, {commands_.name(), step}));
+  SCALAI_ASSIGN_OR_RETURN(store::Writer writer,
+                          store::Writer::begin(store::step_folder(folder_, step), side, {commands_.name(), step}));
   Files files{.writer = std::move(writer), .tag = tag};
   SCALAI_RETURN_IF_ERROR(commands_.write(files, side, step, in_background));
   return files;
@@ -138,7 +138,7 @@ absl::Status JobSnapshots::forget(control::SnapshotId snapshot) {
     again = std::any_of(snapshots_.begin(), snapshots_.end(),
                         [&](const auto& entry) { return entry.second.folder == gone.folder; });
   }
-  if (!gone.folder.empty() && !again) checkpoint::remove_checkpoint(gone.folder);
+  if (!gone.folder.empty() && !again) store::remove_checkpoint(gone.folder);
   return gone.in_memory ? commands_.forget(version_of(snapshot)) : absl::OkStatus();
 }
 
@@ -152,11 +152,11 @@ void JobSnapshots::leave_files(control::SnapshotId snapshot) {
 
 absl::StatusOr<std::string> JobSnapshots::write(const collection::Collection& side, int64_t step) {
   SCALAI_RETURN_IF_ERROR(begin_files(side, step, control::kLiveState, /*in_background=*/false).status());
-  return checkpoint::step_folder(folder_, step);
+  return store::step_folder(folder_, step);
 }
 
 bool JobSnapshots::has_checkpoint_of(int64_t step) const {
-  const std::optional<checkpoint::FoundCheckpoint> last = checkpoint::latest(folder_);
+  const std::optional<store::FoundCheckpoint> last = store::latest(folder_);
   return last && last->step == step;
 }
 

@@ -41,7 +41,7 @@ class JobSnapshots {
   Snapshot find(control::SnapshotId snapshot) const;
 
   // Makes a noted snapshot of the live state. `in_background`: workers copy the state and write its files meanwhile.
-  // Errors: those of WorkerPool::call and checkpoint::Writer.
+  // Errors: those of WorkerPool::call and store::Writer.
   absl::Status make(const control::Background& background, TensorSums sums, bool in_background);
   // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
   // begun it, or it was forgotten.
@@ -59,7 +59,7 @@ class JobSnapshots {
   // Whether the last checkpoint on disk is of this step.
   bool has_checkpoint_of(int64_t step) const;
   // Removes what killed writers have left; what cannot be removed is in nobody's way.
-  void clean() const { (void)checkpoint::clean(folder_); }
+  void clean() const { (void)store::clean(folder_); }
 
  private:
   Snapshot snapshot_of(const control::Background& background) const;

@@ -22,7 +22,7 @@ control::Background checkpoint_of(control::SnapshotId tag, int64_t step) {
 class JobSnapshotsTest : public ::testing::Test {
  protected:
   std::string made(int64_t step) const {
-    const std::string path = checkpoint::step_folder(folder_.path(), step);
+    const std::string path = store::step_folder(folder_.path(), step);
     fs::create_directories(path);
     return path;
   }

@@ -16,7 +16,7 @@
 #include "executor/controller/job_commands.h"
 #include "executor/controller/job_snapshots.h"
 #include "executor/controller/trainer_work.h"
-#include "ptc/change/stages.h"
+#include "ptc/cost/change/stages.h"
 
 namespace scalai::executor {
 
@@ -71,13 +71,13 @@ class JobWork {
   // Drops all of these that workers have: an earlier controller's. Errors: those of WorkerPool::tell.
   absl::Status forget_live() { return commands_.forget_live(); }
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
-  // files: workers copy the state, and write them meanwhile. Errors: those of WorkerPool::call and checkpoint::Writer.
+  // files: workers copy the state, and write them meanwhile. Errors: those of WorkerPool::call and store::Writer.
   absl::Status background(const control::Background& background);
   JobSnapshots& snapshots() { return snapshots_; }
   const JobSnapshots& snapshots() const { return snapshots_; }
   // Writes the live state as the checkpoint of its step, and returns its folder when that is complete. No snapshot:
   // the control loop does not know it. Not during run_stage(). Errors: those of WorkerPool::call and
-  // checkpoint::Writer.
+  // store::Writer.
   absl::StatusOr<std::string> keep_live();
   // Bytes of state that kVerify stages have compared.
   int64_t bytes_verified() const { return bytes_verified_; }

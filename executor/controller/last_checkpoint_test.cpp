@@ -44,7 +44,7 @@ TEST_F(LastCheckpoint, IsOfTheStepAtWhichTheJobEnds) {
   ASSERT_TRUE(emulated.report.ok()) << emulated.report.status();
   EXPECT_EQ(digests(*ran.report), digests(*emulated.report));
   EXPECT_EQ(event_times(*ran.report), event_times(*emulated.report));
-  EXPECT_FALSE(std::filesystem::exists(checkpoint::step_folder(other.path() + "/checkpoints/a", 41)))
+  EXPECT_FALSE(std::filesystem::exists(store::step_folder(other.path() + "/checkpoints/a", 41)))
       << "an emulated step is nobody's work";
   expect_replayable(*ran.report, folder_.path());
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ptc/control/events.h"
+#include "ptc/run/control/events.h"
 
 namespace scalai::executor {
 

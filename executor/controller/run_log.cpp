@@ -2,7 +2,7 @@
 
 #include "executor/journal/journal.h"
 #include "ptc/base/status.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
 
 namespace scalai::executor {
 namespace {

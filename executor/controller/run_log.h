@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "ptc/control/events.h"
+#include "ptc/run/control/events.h"
 
 namespace scalai::executor {
 

@@ -1,6 +1,6 @@
 #include "executor/controller/run_log.h"
-#include "ptc/control/event_text.h"
 #include "ptc/plan/plan_draft.h"
+#include "ptc/run/control/event_text.h"
 
 #include <gmock/gmock.h>
 

@@ -46,7 +46,7 @@ absl::Status add_accounts(const ReplyBody& reply, control::SamplesRead& done) {
   for (const proto::SampleAccount& account : reply.accounts()) {
     if (account.rank() < 0 || static_cast<size_t>(account.rank()) >= done.accounts.size())
       return failed(fmt::format("a worker accounts for dp rank {} of {}", account.rank(), done.accounts.size()));
-    data::SampleAccount one;
+    datasets::SampleAccount one;
     one.samples = account.samples();
     one.sum_low = account.sum_low();
     one.sum_high = account.sum_high();
@@ -59,7 +59,7 @@ absl::Status add_accounts(const ReplyBody& reply, control::SamplesRead& done) {
 
 int64_t steps_of_a_command(const control::SamplesRead& done, bool content, int64_t batch) {
   int64_t samples = 0;
-  for (const data::SampleAccount& account : done.accounts) samples += account.samples;
+  for (const datasets::SampleAccount& account : done.accounts) samples += account.samples;
   int64_t most = kSamplesACommand;
   if (content && samples == 0) most = kSamplesAtFirst;
   if (done.bytes > 0 && samples > 0) {
@@ -78,7 +78,7 @@ absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scen
   const std::set<HostId> living = pool.living();
   if (living.empty()) return absl::UnavailableError("no worker lives that could read samples");
   const std::vector<DeviceId> readers = readers_of(*read.collection);
-  const std::string state = data::state_text(job.dataset->state);
+  const std::string state = datasets::state_text(job.dataset->state);
   std::map<HostId, CommandBody> bodies = bodies_of(readers, living, scenario.cluster);
   control::SamplesRead done{.job = read.job, .from_step = read.from_step, .step = read.until_step};
   done.accounts.resize(readers.size());

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/controller/worker_pool.h"
-#include "ptc/control/events.h"
+#include "ptc/run/control/events.h"
 
 namespace scalai::executor {
 

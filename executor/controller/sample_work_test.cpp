@@ -5,8 +5,8 @@
 #include <atomic>
 
 #include "executor/controller/testing/test_fleet.h"
-#include "ptc/data/build.h"
-#include "ptc/data/index.h"
+#include "ptc/store/datasets/build.h"
+#include "ptc/store/datasets/index.h"
 
 namespace scalai::executor {
 namespace sample_work_test {
@@ -148,8 +148,8 @@ TEST(SampleWork, ContentIsReadFromTheDataFiles) {
   const Folder folder;
   ASSERT_TRUE(write_file(folder.path() + "/records", std::string(350, 'x')).ok());
   const std::string index = folder.path() + "/index";
-  const auto built = data::build_index(
-      {.format = data::Format::kFixed, .files = {folder.path() + "/records"}, .out = index, .record_bytes = 7});
+  const auto built = datasets::build_index(
+      {.format = datasets::Format::kFixed, .files = {folder.path() + "/records"}, .out = index, .record_bytes = 7});
   ASSERT_TRUE(built.ok()) << built.status();
   const Scenario scenario = scenario_of(eventful("index: \"" + index + "\""));
   EXPECT_EQ(scenario.jobs[0].dataset->state.samples, 50);

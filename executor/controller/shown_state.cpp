@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 

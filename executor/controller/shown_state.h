@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "executor/controller/live_steps.h"
 #include "executor/controller/worker_pool.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::executor {
 

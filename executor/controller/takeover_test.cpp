@@ -4,7 +4,7 @@
 #include "executor/controller/testing/test_fleet.h"
 #include "executor/journal/journal.h"
 #include "ptc/base/testing/share.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
 
 namespace scalai::executor {
 namespace takeover_test {

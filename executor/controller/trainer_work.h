@@ -21,7 +21,7 @@
 #include "executor/controller/job_commands.h"
 #include "executor/state/state_version.h"
 #include "executor/trainers/trainers.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::executor {
 

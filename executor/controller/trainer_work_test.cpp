@@ -15,8 +15,8 @@
 #include "executor/controller/testing/trained.h"
 #include "executor/cuda/testing/fake_chunk_source.h"
 #include "executor/device/testing/forwarding_backend.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor {
 

@@ -47,11 +47,11 @@ class CudaChunk final : public Chunk {
   absl::Status set_to_zero(std::byte* device, int64_t bytes) override {
     return bytes == 0 ? absl::OkStatus() : stream_.clear(device, bytes);
   }
-  absl::Status run(const transform::core::Work& work) override {
+  absl::Status run(const transform::step_core::Work& work) override {
     SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
     return std::visit(
         [&](const auto& one) {
-          const uint32_t blocks = kernels::step_blocks(transform::core::size_of(one), multiprocessors_);
+          const uint32_t blocks = kernels::step_blocks(transform::step_core::size_of(one), multiprocessors_);
           return internal::cuda_status(kernels::launch_step(one, blocks, static_cast<cudaStream_t>(stream_.handle())),
                                        "starting a step");
         },

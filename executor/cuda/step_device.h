@@ -1,8 +1,8 @@
 #pragma once
-// Steps over tensors (ptc/transform/device.h) on a GPU. A chunk is a stream with a buffer of pinned host memory and one
-// of the GPU's, both of `chunk_bytes`; a pair has two. The first pair is made with the device, others when threads want
-// them; where the GPU has no room for more, threads wait for those there are. Without CUDA in the build, creation
-// returns an error.
+// Steps over tensors (ptc/state/transform/device.h) on a GPU. A chunk is a stream with a buffer of pinned host memory
+// and one of the GPU's, both of `chunk_bytes`; a pair has two. The first pair is made with the device, others when
+// threads want them; where the GPU has no room for more, threads wait for those there are. Without CUDA in the build,
+// creation returns an error.
 //
 // Errors of kernels come out of Chunk::finish, with the GPU's number. Thread rules of transform::Device.
 
@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "ptc/transform/device.h"
+#include "ptc/state/transform/device.h"
 
 namespace scalai::executor::cuda {
 

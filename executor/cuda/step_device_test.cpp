@@ -7,7 +7,7 @@
 #include "executor/cuda/address_map.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/cuda/testing/gpu.h"
-#include "ptc/transform/testing/device_cases.h"
+#include "ptc/state/transform/testing/device_cases.h"
 
 namespace scalai::executor::cuda {
 namespace step_device_test {

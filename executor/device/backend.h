@@ -26,7 +26,7 @@
 #include "executor/state/view.h"
 
 namespace scalai::transform {
-class Device;  // ptc/transform/device.h
+class Device;  // ptc/state/transform/device.h
 }
 
 namespace scalai::executor {

@@ -13,13 +13,13 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/testing/small_disk.h"
+#include "ptc/store/safetensors/testing/small_disk.h"
 
 namespace scalai::executor {
 namespace {
 
-using checkpoint::on_small_disk;
-using checkpoint::SmallDisk;
+using store::on_small_disk;
+using store::SmallDisk;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

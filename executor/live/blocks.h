@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ptc/tensor/box.h"
+#include "ptc/state/tensor/box.h"
 
 namespace scalai::executor {
 

@@ -3,7 +3,7 @@
 // tensors and digests by what it says. A function; any thread.
 
 #include "absl/status/status.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::proto {
 class LiveState;

@@ -16,9 +16,9 @@
 #include "executor/transport/loopback_transport.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 namespace live_answer_test {

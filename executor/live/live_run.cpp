@@ -30,20 +30,20 @@ uint64_t random_number() {
 
 class Step final : public LiveStep {
  public:
-  Step(std::shared_ptr<Reading> reading, checkpoint::Stamp stamp, std::shared_ptr<const checkpoint::Checkpoint> whole)
+  Step(std::shared_ptr<Reading> reading, store::Stamp stamp, std::shared_ptr<const store::Checkpoint> whole)
       : reading_(std::move(reading)), stamp_(std::move(stamp)), checkpoint_(std::move(whole)) {}
   ~Step() override { reading_->end("nobody here keeps it"); }
-  const checkpoint::Stamp& stamp() const override { return stamp_; }
+  const store::Stamp& stamp() const override { return stamp_; }
   bool is_kept() const override { return !reading_->has_ended(); }
-  const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return checkpoint_; }
+  const std::shared_ptr<const store::Checkpoint>& checkpoint() const override { return checkpoint_; }
   const proto::LiveState& state() const override { return reading_->live(); }
   int64_t version() const { return reading_->live().version(); }
   void end(const std::string& why) const { reading_->end(why); }
 
  private:
   const std::shared_ptr<Reading> reading_;
-  const checkpoint::Stamp stamp_;
-  const std::shared_ptr<const checkpoint::Checkpoint> checkpoint_;
+  const store::Stamp stamp_;
+  const std::shared_ptr<const store::Checkpoint> checkpoint_;
 };
 
 }  // namespace
@@ -128,7 +128,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
 absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::State::take(proto::LiveState&& live) {
   if (std::shared_ptr<const Step> step = known(live.version())) return std::shared_ptr<const LiveStep>(std::move(step));
   const std::string place = fmt::format("{}: job {}, step {}", options.place, live.name(), live.step());
-  const checkpoint::Stamp stamp{live.name(), live.step()};
+  const store::Stamp stamp{live.name(), live.step()};
   const std::string model = live.model(), id = fmt::format("live-{:x}", live.version());
   SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<Reading> reading,
                           Reading::open(std::move(live), {.place = options.place,
@@ -139,16 +139,16 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::State::take(proto::Live
                                                           .others = others,
                                                           .bytes = bytes}));
   SCALAI_ASSIGN_OR_RETURN(auto whole,
-                          checkpoint::Checkpoint::of_held({.place = place,
-                                                           .collection = reading->collection(),
-                                                           .tensors = reading->tensors(),
-                                                           .stamp = stamp,
-                                                           .model = model,
-                                                           .id = id,
-                                                           .read = [reading](TensorId tensor, const tensor::Box& owned,
-                                                                             int64_t offset, std::span<std::byte> dst) {
-                                                             return reading->read(tensor, owned, offset, dst);
-                                                           }}));
+                          store::Checkpoint::of_held({.place = place,
+                                                      .collection = reading->collection(),
+                                                      .tensors = reading->tensors(),
+                                                      .stamp = stamp,
+                                                      .model = model,
+                                                      .id = id,
+                                                      .read = [reading](TensorId tensor, const tensor::Box& owned,
+                                                                        int64_t offset, std::span<std::byte> dst) {
+                                                        return reading->read(tensor, owned, offset, dst);
+                                                      }}));
   const auto step = std::make_shared<const Step>(reading, stamp, std::move(whole));
   const std::lock_guard lock(mutex);
   steps[stamp.job].push_back(step);

@@ -23,7 +23,7 @@
 #include "executor/live/sharing.h"
 #include "executor/rpc/ctl.h"
 #include "executor/transport/peer_transport.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 
 namespace scalai::proto {
 class LiveState;
@@ -35,11 +35,11 @@ namespace scalai::executor {
 class LiveStep {
  public:
   virtual ~LiveStep() = default;
-  virtual const checkpoint::Stamp& stamp() const = 0;  // job and step
-  virtual bool is_kept() const = 0;                    // false: from now on reads fail
+  virtual const store::Stamp& stamp() const = 0;  // job and step
+  virtual bool is_kept() const = 0;               // false: from now on reads fail
   // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition
   // when this object is gone.
-  virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
+  virtual const std::shared_ptr<const store::Checkpoint>& checkpoint() const = 0;
   // What the controller said of it. Valid while this object lives.
   virtual const proto::LiveState& state() const = 0;
 };

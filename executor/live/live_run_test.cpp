@@ -16,9 +16,9 @@
 #include "executor/controller/testing/test_fleet.h"
 #include "executor/live/live_stats.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 namespace live_run_test {
@@ -125,12 +125,12 @@ class LiveRunTest : public ::testing::Test {
   }
 
   static std::string content(const LiveStep& step) {
-    const checkpoint::Checkpoint& whole = *step.checkpoint();
+    const store::Checkpoint& whole = *step.checkpoint();
     std::string all;
     std::map<std::string, size_t> in_order;  // as in files
     for (size_t i = 0; i < whole.tensors().size(); ++i) in_order[whole.tensors()[i].name] = i;
     for (const auto& [name, i] : in_order) {
-      const checkpoint::LogicalState& tensor = whole.tensors()[i];
+      const store::LogicalState& tensor = whole.tensors()[i];
       std::string bytes(static_cast<size_t>(tensor::Box::whole(tensor.shape).volume() * tensor::size_of(tensor.dtype)),
                         '?');
       const absl::Status read =
@@ -294,7 +294,7 @@ int open_segments() {
 TEST_F(LiveRunTest, ViewsOfWhatIsLetGoHaveNothingMapped) {
   Reader reader(*this);
   const int before = open_segments();
-  std::vector<std::shared_ptr<const checkpoint::Checkpoint>> views;
+  std::vector<std::shared_ptr<const store::Checkpoint>> views;
   for (int i = 0; i < 5; ++i) {
     const auto step = reader.newest(step_ - 1);
     ASSERT_NE(step, nullptr);
@@ -303,7 +303,7 @@ TEST_F(LiveRunTest, ViewsOfWhatIsLetGoHaveNothingMapped) {
     train();
   }
   EXPECT_EQ(open_segments(), before);
-  const checkpoint::LogicalState& tensor = views.front()->tensors().front();
+  const store::LogicalState& tensor = views.front()->tensors().front();
   std::vector<std::byte> bytes(
       static_cast<size_t>(tensor::Box::whole(tensor.shape).volume() * tensor::size_of(tensor.dtype)));
   EXPECT_TRUE(absl::IsFailedPrecondition(views.front()->read(0, tensor::Box::whole(tensor.shape), bytes)));
@@ -328,9 +328,9 @@ TEST_F(LiveRunTest, AReaderServesWhatItHasRoomFor) {
 class Misreported final : public LiveStep {
  public:
   explicit Misreported(const LiveStep& step) : step_(step), state_(step.state()) {}
-  const checkpoint::Stamp& stamp() const override { return step_.stamp(); }
+  const store::Stamp& stamp() const override { return step_.stamp(); }
   bool is_kept() const override { return step_.is_kept(); }
-  const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return step_.checkpoint(); }
+  const std::shared_ptr<const store::Checkpoint>& checkpoint() const override { return step_.checkpoint(); }
   const proto::LiveState& state() const override { return state_; }
   proto::LiveState& said() { return state_; }
 
@@ -347,7 +347,7 @@ TEST_F(LiveRunTest, WorkersLookAtWhatTheyHold) {
   for (size_t i = told->checkpoint()->tensors().size(); i-- > 0;) tensors.push_back(i);
   const auto stats = stats_of_step(*told, tensors);
   ASSERT_TRUE(stats.ok()) << stats.status();
-  const auto expected = checkpoint::stats_of(*whole->checkpoint(), tensors, {});
+  const auto expected = store::stats_of(*whole->checkpoint(), tensors, {});
   ASSERT_TRUE(expected.ok()) << expected.status();
   ASSERT_EQ(stats->size(), expected->size());
   for (size_t i = 0; i < stats->size(); ++i) {
@@ -366,7 +366,7 @@ TEST_F(LiveRunTest, WorkersLookAtWhatTheyHold) {
   }
   EXPECT_EQ(asking.run.bytes().from_workers + asking.run.bytes().from_memory, 0);
   std::vector<std::byte> bytes(static_cast<size_t>(told->checkpoint()->state_bytes()));
-  const checkpoint::LogicalState& first = told->checkpoint()->tensors().front();
+  const store::LogicalState& first = told->checkpoint()->tensors().front();
   const auto size = static_cast<size_t>(tensor::Box::whole(first.shape).volume() * tensor::size_of(first.dtype));
   EXPECT_TRUE(absl::IsFailedPrecondition(
       told->checkpoint()->read(0, tensor::Box::whole(first.shape), std::span(bytes).first(size))))

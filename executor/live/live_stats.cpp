@@ -8,8 +8,8 @@
 #include "executor/worker/box_stats.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 namespace {
@@ -18,9 +18,9 @@ using Boxes = std::map<tensor::Box, tensor::ElementStats>;
 
 }  // namespace
 
-absl::StatusOr<std::vector<checkpoint::TensorStats>> stats_of_step(const LiveStep& step,
-                                                                   const std::vector<size_t>& tensors) {
-  const checkpoint::Checkpoint& whole = *step.checkpoint();
+absl::StatusOr<std::vector<store::TensorStats>> stats_of_step(const LiveStep& step,
+                                                              const std::vector<size_t>& tensors) {
+  const store::Checkpoint& whole = *step.checkpoint();
   SCALAI_ASSIGN_OR_RETURN(
       const collection::CollectionFile file,
       collection::parse_collection(step.state().collection(), whole.info().path, collection::FileRole::kPlanned));
@@ -34,11 +34,10 @@ absl::StatusOr<std::vector<checkpoint::TensorStats>> stats_of_step(const LiveSte
       return failed(fmt::format("{}: a worker's statistics are of no box of the job", whole.info().path));
     told[held[static_cast<size_t>(id)].name].try_emplace(box, stats);
   }
-  std::vector<checkpoint::TensorStats> all;
+  std::vector<store::TensorStats> all;
   for (const size_t tensor : tensors) {
-    const checkpoint::LogicalState& state = whole.tensors()[tensor];
-    checkpoint::TensorStats& sum =
-        all.emplace_back(checkpoint::TensorStats{.tensor = tensor, .elements = {}, .change = {}});
+    const store::LogicalState& state = whole.tensors()[tensor];
+    store::TensorStats& sum = all.emplace_back(store::TensorStats{.tensor = tensor, .elements = {}, .change = {}});
     const int64_t elements = tensor::Box::whole(state.shape).volume();
     for (const auto& [box, stats] : told[state.name])
       if (sum.elements.elements <= elements) sum.elements.add(stats);

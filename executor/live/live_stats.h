@@ -11,14 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "executor/live/live_run.h"
-#include "ptc/checkpoint/views/checkpoint_stats.h"
+#include "ptc/store/views/checkpoint_stats.h"
 
 namespace scalai::executor {
 
 // Of these of step.checkpoint()->tensors(), in their order. A tensor that is cut between devices may have another last
-// digit of its sums than checkpoint::stats_of() gives. Unavailable: nobody looked at a part, as after the loss of a
+// digit of its sums than store::stats_of() gives. Unavailable: nobody looked at a part, as after the loss of a
 // host.
-absl::StatusOr<std::vector<checkpoint::TensorStats>> stats_of_step(const LiveStep& step,
-                                                                   const std::vector<size_t>& tensors);
+absl::StatusOr<std::vector<store::TensorStats>> stats_of_step(const LiveStep& step, const std::vector<size_t>& tensors);
 
 }  // namespace scalai::executor

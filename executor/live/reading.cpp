@@ -12,9 +12,9 @@
 #include "executor/rpc/process.h"
 #include "executor/rpc/worker_place.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
-#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/collection/rank_parts.h"
 
 namespace scalai::executor {
 namespace {

@@ -19,7 +19,7 @@
 #include "executor/live/blocks.h"
 #include "executor/live/sharing.h"
 #include "executor/worker/places.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::proto {
 class LiveState;

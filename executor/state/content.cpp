@@ -11,8 +11,8 @@
 #include "executor/state/content_mix.h"
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
-#include "ptc/tensor/codec.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/codec.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

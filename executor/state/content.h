@@ -18,8 +18,8 @@
 #include <string_view>
 
 #include "executor/state/view.h"
-#include "ptc/tensor/box.h"
-#include "ptc/tensor/dtype.h"
+#include "ptc/state/tensor/box.h"
+#include "ptc/state/tensor/dtype.h"
 
 namespace scalai::executor {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "ptc/tensor/codec.h"
-#include "ptc/tensor/dtype.h"
-#include "ptc/tensor/host_device.h"
+#include "ptc/state/tensor/codec.h"
+#include "ptc/state/tensor/dtype.h"
+#include "ptc/state/tensor/host_device.h"
 
 namespace scalai::executor::internal {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/state/testing/support.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

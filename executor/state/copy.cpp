@@ -5,7 +5,7 @@
 
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

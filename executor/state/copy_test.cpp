@@ -6,7 +6,7 @@
 
 #include "executor/state/runs.h"
 #include "executor/state/testing/support.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

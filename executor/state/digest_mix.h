@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ptc/tensor/host_device.h"
+#include "ptc/state/tensor/host_device.h"
 
 namespace scalai::executor::internal {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "ptc/tensor/box.h"
+#include "ptc/state/tensor/box.h"
 
 namespace scalai::executor::internal {
 

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "ptc/tensor/box.h"
-#include "ptc/tensor/dtype.h"
+#include "ptc/state/tensor/box.h"
+#include "ptc/state/tensor/dtype.h"
 
 namespace scalai::executor {
 

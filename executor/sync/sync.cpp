@@ -13,10 +13,10 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 namespace {

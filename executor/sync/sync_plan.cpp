@@ -9,10 +9,10 @@
 #include "executor/state/digest.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/transforms.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/planner.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/store/views/transforms.h"
 
 namespace scalai::executor {
 namespace {
@@ -31,7 +31,7 @@ Collection copies(int ranks) {
 
 // The layout of a model that is known; of another one only whole copies, or a collection.
 absl::StatusOr<Collection> layout_of(const LiveStep& step, const SyncTarget& target, int ranks) {
-  checkpoint::ViewSpec spec = target.layout;
+  store::ViewSpec spec = target.layout;
   spec.naming = "logical";
   spec.optimizer = false;
   spec.extras = false;
@@ -43,7 +43,7 @@ absl::StatusOr<Collection> layout_of(const LiveStep& step, const SyncTarget& tar
           step.checkpoint()->info().path, ranks));
     return copies(ranks);
   }
-  SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(step.checkpoint(), std::move(spec)));
+  SCALAI_ASSIGN_OR_RETURN(const auto view, store::View::make(step.checkpoint(), std::move(spec)));
   if (view->collection() == nullptr)
     return invalid("a layout of whole tensors says nothing of devices: dp1 is one copy");
   return *view->collection();
@@ -138,8 +138,7 @@ absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& targe
   SyncTensors result;
   result.steps = steps_of(target);
   SCALAI_ASSIGN_OR_RETURN(const std::vector<transform::Step> steps, transform::parse_steps(result.steps));
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Transformed made,
-                          checkpoint::transformed(step.checkpoint(), steps, {}, target.folder));
+  SCALAI_ASSIGN_OR_RETURN(store::Transformed made, store::transformed(step.checkpoint(), steps, {}, target.folder));
   if (!steps.empty()) result.steps_digest = made.digest;
   SCALAI_ASSIGN_OR_RETURN(result.to, layout_of(step, target, ranks));
   Collection& to = result.to;

@@ -15,11 +15,11 @@
 
 #include "absl/status/statusor.h"
 #include "executor/live/live_run.h"
-#include "ptc/checkpoint/views/view.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
 #include "ptc/plan/plan.h"
-#include "ptc/transform/transform.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/state/transform/transform.h"
+#include "ptc/store/views/view.h"
 
 namespace scalai::proto {
 class LiveState;
@@ -29,11 +29,11 @@ class Foreign;
 namespace scalai::executor {
 
 struct SyncTarget {
-  checkpoint::ViewSpec layout;         // a layout or a collection; naming and form do not count
+  store::ViewSpec layout;              // a layout or a collection; naming and form do not count
   std::optional<tensor::DType> dtype;  // of floating parameters; absent: as they are trained
   std::vector<int> gpus_of_host;       // of the receivers; together as many as the layout has ranks
   std::vector<std::string>
-      transforms{};      // steps that tensors go through on their way (ptc/transform), after the cast to `dtype`
+      transforms{};      // steps that tensors go through on their way (ptc/state/transform), after the cast to `dtype`
   std::string folder{};  // of paths in them that do not begin with /, at the receivers, too
 };
 

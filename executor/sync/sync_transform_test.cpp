@@ -1,4 +1,4 @@
-// Sync with steps (ptc/transform) on the way, against whole tensors that the same steps are applied to here.
+// Sync with steps (ptc/state/transform) on the way, against whole tensors that the same steps are applied to here.
 
 #include <gmock/gmock.h>
 
@@ -11,11 +11,11 @@
 #include "executor/sync/testing/sync_fixture.h"
 #include "executor/worker/testing/stepping_backend.h"
 #include "ptc/base/random.h"
-#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
-#include "ptc/tensor/convert.h"
-#include "ptc/transform/testing/memory_state.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/tensor/convert.h"
+#include "ptc/state/transform/testing/memory_state.h"
+#include "ptc/store/safetensors/testing/write_safetensors.h"
 
 namespace scalai::executor {
 namespace sync_transform_test {
@@ -46,7 +46,7 @@ class SyncTransformTest : public SyncTest {
   }
   // One file of tensors in F32.
   void write_state(const std::string& file, const std::map<std::string, Whole>& tensors) const {
-    std::vector<checkpoint::TensorSpec> specs;
+    std::vector<store::TensorSpec> specs;
     std::map<std::string, std::vector<float>> floats;
     for (const auto& [name, whole] : tensors) {
       std::vector<int64_t> shape;
@@ -54,11 +54,11 @@ class SyncTransformTest : public SyncTest {
       specs.push_back({name, DType::kF32, shape});
       for (const double value : whole.values) floats[name].push_back(static_cast<float>(value));
     }
-    const absl::Status written = checkpoint::write_safetensors(
-        folder_ + "/" + file, specs, {},
-        [&](const checkpoint::StoredTensor& stored) -> absl::StatusOr<std::span<const std::byte>> {
-          return std::as_bytes(std::span(floats.at(stored.name)));
-        });
+    const absl::Status written =
+        store::write_safetensors(folder_ + "/" + file, specs, {},
+                                 [&](const store::StoredTensor& stored) -> absl::StatusOr<std::span<const std::byte>> {
+                                   return std::as_bytes(std::span(floats.at(stored.name)));
+                                 });
     SCALAI_CHECK(written.ok(), written.ToString());
   }
   static Whole random_whole(Random& random, const Shape& shape) {

@@ -9,11 +9,10 @@
 
 namespace scalai::executor {
 
-using checkpoint::OwnedBox;
+using store::OwnedBox;
 using tensor::Box;
 
-absl::StatusOr<Written> write_ranks(const checkpoint::Writer& writer, const std::vector<int>& ranks,
-                                    const ReadState& read) {
+absl::StatusOr<Written> write_ranks(const store::Writer& writer, const std::vector<int>& ranks, const ReadState& read) {
   Written written;
   std::vector<std::byte> bytes;
   for (const int number : ranks) {
@@ -30,16 +29,16 @@ absl::StatusOr<Written> write_ranks(const checkpoint::Writer& writer, const std:
   return written;
 }
 
-BackgroundWrite::BackgroundWrite(checkpoint::Writer writer, std::vector<int> ranks)
+BackgroundWrite::BackgroundWrite(store::Writer writer, std::vector<int> ranks)
     : writer_(std::move(writer)), ranks_(std::move(ranks)) {}
 
 BackgroundWrite::~BackgroundWrite() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<std::unique_ptr<BackgroundWrite>> BackgroundWrite::begin(checkpoint::Writer writer,
-                                                                        std::vector<int> ranks, const ReadState& read,
-                                                                        int threads, int64_t memory) {
+absl::StatusOr<std::unique_ptr<BackgroundWrite>> BackgroundWrite::begin(store::Writer writer, std::vector<int> ranks,
+                                                                        const ReadState& read, int threads,
+                                                                        int64_t memory) {
   std::unique_ptr<BackgroundWrite> one(new BackgroundWrite(std::move(writer), std::move(ranks)));
   int64_t bytes = 0;
   for (const int rank : one->ranks_) bytes += one->writer_.state_bytes(LogicalRank(rank));

@@ -17,8 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/manifest.h"
 
 namespace scalai::executor {
 
@@ -32,8 +32,7 @@ struct Written {
 };
 
 // Errors: those of `read` and of Writer::write_rank.
-absl::StatusOr<Written> write_ranks(const checkpoint::Writer& writer, const std::vector<int>& ranks,
-                                    const ReadState& read);
+absl::StatusOr<Written> write_ranks(const store::Writer& writer, const std::vector<int>& ranks, const ReadState& read);
 
 // begin(), poll() and the destructor by one thread.
 class BackgroundWrite {
@@ -41,7 +40,7 @@ class BackgroundWrite {
   // Copies the state of the ranks with up to `threads` threads, and starts to write it. If that copy would take more
   // than half of `memory`, the bytes that are free, it writes from the state itself, and is done when this returns.
   // Errors: those of `read`.
-  static absl::StatusOr<std::unique_ptr<BackgroundWrite>> begin(checkpoint::Writer writer, std::vector<int> ranks,
+  static absl::StatusOr<std::unique_ptr<BackgroundWrite>> begin(store::Writer writer, std::vector<int> ranks,
                                                                 const ReadState& read, int threads, int64_t memory);
   ~BackgroundWrite();  // waits until it is written
   BackgroundWrite(const BackgroundWrite&) = delete;
@@ -51,14 +50,14 @@ class BackgroundWrite {
   std::optional<absl::StatusOr<Written>> poll() const;
 
  private:
-  BackgroundWrite(checkpoint::Writer writer, std::vector<int> ranks);
+  BackgroundWrite(store::Writer writer, std::vector<int> ranks);
   absl::Status copy(const ReadState& read, int threads);
   absl::StatusOr<Written> write_copies() const;
 
-  const checkpoint::Writer writer_;
+  const store::Writer writer_;
   const std::vector<int> ranks_;
   struct Copy {  // of a rank's state
-    std::vector<checkpoint::OwnedBox> boxes;
+    std::vector<store::OwnedBox> boxes;
     std::unique_ptr<std::byte[]> bytes;  // of these boxes, one after the other
   };
   std::vector<Copy> copies_;  // by rank; none after it was written

@@ -13,13 +13,13 @@
 #include <thread>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 namespace {
 
-using checkpoint::Reader;
-using checkpoint::Writer;
+using store::Reader;
+using store::Writer;
 using ::testing::HasSubstr;
 
 // Types of several sizes, so that the files have another order than the collection; the last tensor on rank 1 only.
@@ -63,7 +63,7 @@ class BackgroundWriteTest : public testing::Test {
       return read(rank, tensor, box, dst);
     };
   }
-  std::string place() const { return checkpoint::step_folder(folder_.string(), 4); }
+  std::string place() const { return store::step_folder(folder_.string(), 4); }
   Writer begin() const {
     auto writer = Writer::begin(place(), side_, {"job", 4});
     SCALAI_CHECK(writer.ok(), message_of(writer.status()));

@@ -8,7 +8,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
-#include "ptc/tensor/box_chunks.h"
+#include "ptc/state/tensor/box_chunks.h"
 
 namespace scalai::executor {
 namespace {

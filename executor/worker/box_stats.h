@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/device/backend.h"
-#include "ptc/tensor/element_stats.h"
+#include "ptc/state/tensor/element_stats.h"
 
 namespace scalai::proto {
 class BoxStats;

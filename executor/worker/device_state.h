@@ -11,7 +11,7 @@
 
 #include "executor/worker/places.h"
 #include "executor/worker/state_source.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::executor {
 

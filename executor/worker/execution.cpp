@@ -91,7 +91,7 @@ absl::Status Execution::check() const {
 
 absl::Status Execution::open_checkpoint() {
   if (options_.checkpoint.empty()) return absl::OkStatus();
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Reader reader, checkpoint::Reader::open(options_.checkpoint));
+  SCALAI_ASSIGN_OR_RETURN(store::Reader reader, store::Reader::open(options_.checkpoint));
   checkpoint_.emplace(std::move(reader));
   return absl::OkStatus();
 }

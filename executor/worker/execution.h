@@ -22,9 +22,9 @@
 #include "executor/worker/foreign_step.h"
 #include "executor/worker/places.h"
 #include "executor/worker/state_source.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/collection/collection.h"
 #include "ptc/plan/lowering.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor {
 
@@ -59,7 +59,7 @@ class Execution {
   // Makes room for the new epoch on the worker's devices; kept boxes stay in their buffers. `places` outlives the
   // result. Errors: InvalidArgument (the plan is not feasible, does not lead to `to`, or leaves the cluster; the two
   // versions are the same), those of Store::add, Store::keep, Store::reserve, Store::publish and
-  // checkpoint::Reader::open.
+  // store::Reader::open.
   static absl::StatusOr<std::unique_ptr<Execution>> prepare(Places& places, plan::Plan plan, collection::Collection to,
                                                             ExecutionOptions options);
 
@@ -122,7 +122,7 @@ class Execution {
   const ExecutionOptions options_;
   const plan::Lowering lowering_;
   std::vector<Program> programs_;
-  std::optional<checkpoint::Reader> checkpoint_;
+  std::optional<store::Reader> checkpoint_;
   int32_t begun_ = -1;  // the latest round that has begun
 };
 

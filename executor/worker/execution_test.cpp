@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "executor/worker/testing/support.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/model.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/model.h"
 
 namespace scalai::executor {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/transforms.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
-#include "ptc/tensor/box_chunks.h"
-#include "ptc/transform/device.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/tensor/box_chunks.h"
+#include "ptc/state/transform/device.h"
+#include "ptc/store/views/transforms.h"
 
 namespace scalai::executor {
 namespace {
@@ -20,23 +20,23 @@ namespace {
 constexpr int64_t kChunkElements = int64_t{1} << 20;
 
 // The run's tensors by name and shape; reads say where their elements come from.
-absl::StatusOr<std::shared_ptr<const checkpoint::Checkpoint>> described(const proto::Foreign& message,
-                                                                        const collection::Collection& side) {
-  checkpoint::HeldState held{.place = "the training run",
-                             .collection = side,
-                             .tensors = {},
-                             .stamp = {},
-                             .model = message.model(),
-                             .id = "",
-                             .read = [](TensorId, const Box&, int64_t, std::span<std::byte>) {
-                               return absl::InternalError("read without a source");
-                             }};
+absl::StatusOr<std::shared_ptr<const store::Checkpoint>> described(const proto::Foreign& message,
+                                                                   const collection::Collection& side) {
+  store::HeldState held{.place = "the training run",
+                        .collection = side,
+                        .tensors = {},
+                        .stamp = {},
+                        .model = message.model(),
+                        .id = "",
+                        .read = [](TensorId, const Box&, int64_t, std::span<std::byte>) {
+                          return absl::InternalError("read without a source");
+                        }};
   for (size_t i = 0; i < side.tensors.size(); ++i) {
     const model::StateKind kind = side.tensors[i].kind;
     if (kind == model::StateKind::kParam || kind == model::StateKind::kBuffer)
       held.tensors.emplace_back(static_cast<int64_t>(i));
   }
-  return checkpoint::Checkpoint::of_held(std::move(held));
+  return store::Checkpoint::of_held(std::move(held));
 }
 
 // As many as fit into memory, and all of a row: a part of one reads the whole.
@@ -60,7 +60,7 @@ absl::StatusOr<ForeignTensors> ForeignTensors::make(const proto::Foreign& messag
       collection::parse_collection(message.collection(), "the training run", collection::FileRole::kPlanned));
   all.side_ = std::move(file.collection);
   SCALAI_ASSIGN_OR_RETURN(const auto whole, described(message, all.side_));
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Transformed made, checkpoint::transformed(whole, steps, {}, message.folder()));
+  SCALAI_ASSIGN_OR_RETURN(store::Transformed made, store::transformed(whole, steps, {}, message.folder()));
   if (made.digest != message.transforms_digest())
     return absl::FailedPreconditionError(
         "what the steps of --transform read is not what it was at the begin: start scalai sync again");

@@ -1,8 +1,8 @@
 #pragma once
-// ForeignTensors: what steps (ptc/transform) make of another run's tensors while receivers read them. A box of a result
-// is made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where that
-// has not all of it, as where a row lies on several devices. Chunk by chunk: in the host's memory, or, if the result
-// goes to a GPU, there: what is read goes up, steps are computed, and what they give is copied to its place.
+// ForeignTensors: what steps (ptc/state/transform) make of another run's tensors while receivers read them. A box of a
+// result is made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where
+// that has not all of it, as where a row lies on several devices. Chunk by chunk: in the host's memory, or, if the
+// result goes to a GPU, there: what is read goes up, steps are computed, and what they give is copied to its place.
 //
 // Immutable; any thread.
 
@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "executor/worker/places.h"
-#include "ptc/collection/collection.h"
-#include "ptc/transform/transform.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/state/transform/transform.h"
 
 namespace scalai::proto {
 class Foreign;

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "executor/worker/testing/stepping_backend.h"
-#include "ptc/checkpoint/views/transforms.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/store/views/transforms.h"
 
 namespace scalai::executor {
 namespace foreign_tensors_test {
@@ -25,10 +25,10 @@ struct SplitRun {
     message.add_transforms("quantise(i8)");
     message.set_collection(collection::collection_text(side, {}));
     for (int i = 0; i < 2; ++i) message.add_tensors(0);
-    const auto whole = checkpoint::Checkpoint::of_held(
+    const auto whole = store::Checkpoint::of_held(
         {.place = "x", .collection = side, .tensors = {}, .stamp = {}, .id = "", .read = {}});
     const std::vector<std::string> texts = {"quantise(i8)"};
-    message.set_transforms_digest(checkpoint::transformed(*whole, *transform::parse_steps(texts), {}, "")->digest);
+    message.set_transforms_digest(store::transformed(*whole, *transform::parse_steps(texts), {}, "")->digest);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 5;
   }
   // Of devices that live.

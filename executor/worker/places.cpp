@@ -15,7 +15,7 @@
 #include "executor/transport/rows.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

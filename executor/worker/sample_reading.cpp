@@ -7,7 +7,7 @@
 
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
-#include "ptc/data/data_files.h"
+#include "ptc/store/datasets/data_files.h"
 
 namespace scalai::executor {
 
@@ -26,24 +26,24 @@ std::string without_secrets(const std::string& url) {
 
 absl::StatusOr<std::unique_ptr<const SampleReading>> SampleReading::open(const std::string& state,
                                                                          const std::string& index) {
-  SCALAI_ASSIGN_OR_RETURN(const data::State parsed, data::parse_state(state));
+  SCALAI_ASSIGN_OR_RETURN(const datasets::State parsed, datasets::parse_state(state));
   std::unique_ptr<SampleReading> reading(new SampleReading(parsed));
   if (index.empty()) return reading;
-  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const data::Index> opened, data::Index::open(index));
-  for (const data::DataFile& file : opened->files()) {
-    if (data::is_local(file.location)) continue;
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const datasets::Index> opened, datasets::Index::open(index));
+  for (const datasets::DataFile& file : opened->files()) {
+    if (datasets::is_local(file.location)) continue;
     return invalid(
         fmt::format("{}: its data lie on a server ({}): workers read local files only; copy them and index "
                     "the copies",
                     index, without_secrets(file.location)));
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const data::Samples> samples,
-                          data::Samples::make(opened, parsed.sequence));
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const datasets::Samples> samples,
+                          datasets::Samples::make(opened, parsed.sequence));
   if (opened->digest() != parsed.index || samples->count() != parsed.samples)
     return invalid(fmt::format("{}: {} samples, digest {}: another dataset than the job's, which has {}, digest {}",
                                index, samples->count(), opened->digest(), parsed.samples, parsed.index));
   reading->reader_ =
-      std::make_unique<const data::Reader>(samples, open_file_source, data::Reader::Options{.check_crc = true});
+      std::make_unique<const datasets::Reader>(samples, open_file_source, datasets::Reader::Options{.check_crc = true});
   return reading;
 }
 
@@ -54,7 +54,7 @@ std::vector<SampleReading::Part> SampleReading::parts_of(int64_t from_step, int6
   for (int64_t step = from_step; step < until_step;) {
     const int64_t end_step = std::min(until_step, steps_.pass_end(step));
     for (size_t i = 0; i < ranks.size(); ++i) {
-      const data::RankShare share(steps_, step, {.rank = ranks[i], .dp = dp});
+      const datasets::RankShare share(steps_, step, {.rank = ranks[i], .dp = dp});
       const int64_t count = share.count_before(end_step);
       for (int64_t begin = 0; begin < count; begin += kPart)
         parts.push_back({i, share, begin, std::min(count, begin + kPart)});
@@ -80,7 +80,7 @@ absl::StatusOr<SampleReading::Account> SampleReading::read_part(const Part& part
 absl::StatusOr<std::vector<SampleReading::Account>> SampleReading::read(int64_t from_step, int64_t until_step, int dp,
                                                                         const std::vector<int>& ranks,
                                                                         int threads) const {
-  if (from_step < 0 || until_step < from_step || until_step > data::kMostInState)
+  if (from_step < 0 || until_step < from_step || until_step > datasets::kMostInState)
     return invalid(fmt::format("there are no steps from {} to {}", from_step, until_step));
   const bool all_there = std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return rank >= 0 && rank < dp; });
   if (!all_there) return invalid(fmt::format("not all of these ranks are among {} data-parallel ones", dp));

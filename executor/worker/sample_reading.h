@@ -1,8 +1,8 @@
 #pragma once
 // SampleReading: reads the samples of a job's data-parallel ranks in given steps. Each rank finds its samples by its
-// share of the dataset (ptc/data/share.h). With an index it also reads their bytes from the data files, and checks the
-// files as far as the format allows: sizes, times, checksums of TFRecord. The result is an account for each rank. The
-// controller computes the same accounts in another way and compares.
+// share of the dataset (ptc/store/datasets/share.h). With an index it also reads their bytes from the data files, and
+// checks the files as far as the format allows: sizes, times, checksums of TFRecord. The result is an account for each
+// rank. The controller computes the same accounts in another way and compares.
 //
 // Thread rules: immutable; any thread, several at once.
 
@@ -12,29 +12,29 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/data/account.h"
-#include "ptc/data/order.h"
-#include "ptc/data/reader.h"
-#include "ptc/data/share.h"
-#include "ptc/data/state.h"
+#include "ptc/store/datasets/account.h"
+#include "ptc/store/datasets/order.h"
+#include "ptc/store/datasets/reader.h"
+#include "ptc/store/datasets/share.h"
+#include "ptc/store/datasets/state.h"
 
 namespace scalai::executor {
 
 class SampleReading {
  public:
-  // `state` is the text of a data::State at step 0. `index` is the path of its index file; with "" samples have no
+  // `state` is the text of a datasets::State at step 0. `index` is the path of its index file; with "" samples have no
   // content. Errors: InvalidArgument (`state` is no such text, or of another index; the index names data files on a
-  // server), those of data::Index::open.
+  // server), those of datasets::Index::open.
   static absl::StatusOr<std::unique_ptr<const SampleReading>> open(const std::string& state, const std::string& index);
 
   struct Account {
-    data::SampleAccount read;
+    datasets::SampleAccount read;
     int64_t bytes = 0;
     int64_t assumed = 0;  // samples among `read` whose ids nobody told
   };
   // Reads the samples of the steps [from_step, until_step) for some of the `dp` ranks, on `threads` threads. The result
   // has one account for each entry of `ranks`, in that order. Errors: InvalidArgument (no such rank or steps), those of
-  // data::Reader.
+  // datasets::Reader.
   absl::StatusOr<std::vector<Account>> read(int64_t from_step, int64_t until_step, int dp,
                                             const std::vector<int>& ranks, int threads) const;
 
@@ -42,16 +42,17 @@ class SampleReading {
   // Samples [begin, end) of a rank's share of a pass.
   struct Part {
     size_t rank = 0;  // in `ranks`
-    data::RankShare share;
+    datasets::RankShare share;
     int64_t begin = 0, end = 0;
   };
-  explicit SampleReading(const data::State& state) : steps_(state), order_(state.samples, state.shuffle, state.seed) {}
+  explicit SampleReading(const datasets::State& state)
+      : steps_(state), order_(state.samples, state.shuffle, state.seed) {}
   std::vector<Part> parts_of(int64_t from_step, int64_t until_step, int dp, const std::vector<int>& ranks) const;
   absl::StatusOr<Account> read_part(const Part& part) const;
 
-  const data::Steps steps_;
-  const data::Order order_;
-  std::unique_ptr<const data::Reader> reader_;  // null: samples have no content
+  const datasets::Steps steps_;
+  const datasets::Order order_;
+  std::unique_ptr<const datasets::Reader> reader_;  // null: samples have no content
 };
 
 // The dataset of a job, opened at its first use.

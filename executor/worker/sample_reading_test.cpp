@@ -10,29 +10,29 @@
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/data/build.h"
-#include "ptc/data/index.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/store/datasets/build.h"
+#include "ptc/store/datasets/index.h"
 
 namespace scalai::executor {
 namespace {
 
 using ::testing::HasSubstr;
 
-data::State dataset(int64_t samples, int64_t batch, bool drop_last = false) {
+datasets::State dataset(int64_t samples, int64_t batch, bool drop_last = false) {
   return {.samples = samples, .seed = 11, .drop_last = drop_last, .global_batch = batch};
 }
 
-std::unique_ptr<const SampleReading> open(const data::State& state) {
-  auto opened = SampleReading::open(data::state_text(state), "");
+std::unique_ptr<const SampleReading> open(const datasets::State& state) {
+  auto opened = SampleReading::open(datasets::state_text(state), "");
   SCALAI_CHECK(opened.ok(), message_of(opened.status()));
   return *std::move(opened);
 }
 
 // All ranks in one step after the other, as a list would be handed out.
-std::vector<data::SampleAccount> handed_out(const data::State& state, int64_t from, int64_t until, int dp) {
-  const data::Order order(state.samples, state.shuffle, state.seed);
-  std::vector<data::SampleAccount> accounts(static_cast<size_t>(dp));
+std::vector<datasets::SampleAccount> handed_out(const datasets::State& state, int64_t from, int64_t until, int dp) {
+  const datasets::Order order(state.samples, state.shuffle, state.seed);
+  std::vector<datasets::SampleAccount> accounts(static_cast<size_t>(dp));
   int64_t pass = 0, position = 0;
   for (int64_t step = 0; step < until; ++step) {
     const int64_t size = std::min(state.global_batch, state.samples - position);
@@ -59,13 +59,13 @@ TEST(SampleReading, EachRankReadsItsShare) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const int64_t samples = random.between(1, 100), batch = random.between(1, 20);
-    const data::State state = dataset(samples, batch, samples >= batch && random.below(2) == 1);
+    const datasets::State state = dataset(samples, batch, samples >= batch && random.below(2) == 1);
     const int64_t from = random.between(0, 20), until = from + random.between(0, 30);
     const int dp = static_cast<int>(random.between(1, 7));
     const auto reading = open(state);
     const auto accounts = reading->read(from, until, dp, all_of(dp), static_cast<int>(random.between(1, 4)));
     ASSERT_TRUE(accounts.ok()) << accounts.status();
-    const std::vector<data::SampleAccount> expected = handed_out(state, from, until, dp);
+    const std::vector<datasets::SampleAccount> expected = handed_out(state, from, until, dp);
     for (size_t rank = 0; rank < expected.size(); ++rank) {
       EXPECT_EQ((*accounts)[rank].read, expected[rank]) << rank;
       EXPECT_EQ((*accounts)[rank].bytes, 0);
@@ -74,10 +74,10 @@ TEST(SampleReading, EachRankReadsItsShare) {
 }
 
 TEST(SampleReading, OnlyTheRanksThatAreAskedForInTheirOrder) {
-  const data::State state = dataset(1000, 64);
+  const datasets::State state = dataset(1000, 64);
   const auto accounts = open(state)->read(3, 40, 4, {2, 0}, 2);
   ASSERT_TRUE(accounts.ok()) << accounts.status();
-  const std::vector<data::SampleAccount> expected = handed_out(state, 3, 40, 4);
+  const std::vector<datasets::SampleAccount> expected = handed_out(state, 3, 40, 4);
   ASSERT_EQ(accounts->size(), 2u);
   EXPECT_EQ((*accounts)[0].read, expected[2]);
   EXPECT_EQ((*accounts)[1].read, expected[0]);
@@ -85,10 +85,10 @@ TEST(SampleReading, OnlyTheRanksThatAreAskedForInTheirOrder) {
 
 // More than threads take at a time.
 TEST(SampleReading, ManySamplesInParts) {
-  const data::State state = dataset(300'000, 4096);
+  const datasets::State state = dataset(300'000, 4096);
   const auto accounts = open(state)->read(0, 100, 3, all_of(3), 4);
   ASSERT_TRUE(accounts.ok()) << accounts.status();
-  const std::vector<data::SampleAccount> expected = handed_out(state, 0, 100, 3);
+  const std::vector<datasets::SampleAccount> expected = handed_out(state, 0, 100, 3);
   for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ((*accounts)[rank].read, expected[rank]);
 }
 
@@ -119,27 +119,27 @@ class WithContent : public ::testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
   std::string build(const std::string& name, int64_t record_bytes) {
-    const auto built = data::build_index({.format = data::Format::kFixed,
-                                          .files = {records_},
-                                          .out = folder_ + "/" + name,
-                                          .record_bytes = record_bytes});
+    const auto built = datasets::build_index({.format = datasets::Format::kFixed,
+                                              .files = {records_},
+                                              .out = folder_ + "/" + name,
+                                              .record_bytes = record_bytes});
     SCALAI_CHECK(built.ok(), message_of(built.status()));
     return folder_ + "/" + name;
   }
-  data::State state() const {
-    data::State state = dataset(100, 8);
-    state.index = data::Index::open(index_).value()->digest();
+  datasets::State state() const {
+    datasets::State state = dataset(100, 8);
+    state.index = datasets::Index::open(index_).value()->digest();
     return state;
   }
   std::string folder_, records_, index_;
 };
 
 TEST_F(WithContent, BytesAreRead) {
-  const auto reading = SampleReading::open(data::state_text(state()), index_);
+  const auto reading = SampleReading::open(datasets::state_text(state()), index_);
   ASSERT_TRUE(reading.ok()) << reading.status();
   const auto accounts = (*reading)->read(0, 14, 2, all_of(2), 2);  // a pass and a batch
   ASSERT_TRUE(accounts.ok()) << accounts.status();
-  const std::vector<data::SampleAccount> expected = handed_out(state(), 0, 14, 2);
+  const std::vector<datasets::SampleAccount> expected = handed_out(state(), 0, 14, 2);
   EXPECT_EQ((*accounts)[0].read, expected[0]);
   EXPECT_EQ((*accounts)[0].bytes, 7 * expected[0].samples);
   EXPECT_EQ((*accounts)[0].bytes + (*accounts)[1].bytes, 7 * 108);
@@ -147,13 +147,13 @@ TEST_F(WithContent, BytesAreRead) {
 
 TEST_F(WithContent, AnotherIndexIsRefused) {
   const std::string other = build("other", 5);
-  EXPECT_THAT(message_of(SampleReading::open(data::state_text(state()), other).status()),
+  EXPECT_THAT(message_of(SampleReading::open(datasets::state_text(state()), other).status()),
               HasSubstr("another dataset than the job's, which has 100"));
-  EXPECT_TRUE(absl::IsNotFound(SampleReading::open(data::state_text(state()), folder_ + "/none").status()));
+  EXPECT_TRUE(absl::IsNotFound(SampleReading::open(datasets::state_text(state()), folder_ + "/none").status()));
 }
 
 TEST_F(WithContent, AChangedDataFileIsAnError) {
-  const auto reading = SampleReading::open(data::state_text(state()), index_);
+  const auto reading = SampleReading::open(datasets::state_text(state()), index_);
   ASSERT_TRUE(reading.ok()) << reading.status();
   ASSERT_TRUE(write_file(records_, std::string(699, 'x')).ok());
   const auto accounts = (*reading)->read(0, 14, 2, all_of(2), 2);
@@ -164,7 +164,7 @@ TEST_F(WithContent, AChangedDataFileIsAnError) {
 // Until then not even the file has to be there.
 TEST_F(WithContent, OpenedOnceAnAgainForAnother) {
   OpenSamples samples;
-  const std::string text = data::state_text(state());
+  const std::string text = datasets::state_text(state());
   ASSERT_TRUE(samples.of(text, index_).ok());
   std::filesystem::rename(index_, index_ + ".away");
   EXPECT_TRUE(samples.of(text, index_).ok());
@@ -174,11 +174,11 @@ TEST_F(WithContent, OpenedOnceAnAgainForAnother) {
 
 // ---- the worker's command -------------------------------------------------------------------------------------------
 
-CommandBody read_body(const data::State& state, const std::string& index) {
+CommandBody read_body(const datasets::State& state, const std::string& index) {
   CommandBody body;
   CommandBody::Read& read = *body.mutable_read();
   read.set_job(kJob);
-  read.set_dataset(data::state_text(state));
+  read.set_dataset(datasets::state_text(state));
   read.set_index(index);
   read.set_from_step(5);
   read.set_until_step(20);
@@ -191,7 +191,7 @@ CommandBody read_body(const data::State& state, const std::string& index) {
 TEST_F(WithContent, AWorkerAnswersWithAccounts) {
   SmallCluster cluster({.twice = true});
   const ReplyBody reply = cluster.ask(1, read_body(state(), index_));
-  const std::vector<data::SampleAccount> expected = handed_out(state(), 5, 20, 3);
+  const std::vector<datasets::SampleAccount> expected = handed_out(state(), 5, 20, 3);
   ASSERT_EQ(reply.accounts_size(), 2);
   EXPECT_EQ(reply.accounts(0).rank(), 2);
   EXPECT_EQ(reply.accounts(0).samples(), expected[2].samples);

@@ -14,8 +14,8 @@
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/safetensors/safetensors.h"
+#include "ptc/store/views/checkpoint.h"
 
 namespace scalai::executor {
 
@@ -59,13 +59,13 @@ struct StateSource::Files {
     std::string file;
     std::vector<int64_t> shape;
     DType dtype = DType::kF32;
-    const checkpoint::SafetensorsFile* safetensors = nullptr;  // or of the checkpoint
-    const checkpoint::StoredTensor* tensor = nullptr;
+    const store::SafetensorsFile* safetensors = nullptr;  // or of the checkpoint
+    const store::StoredTensor* tensor = nullptr;
     size_t number = 0;  // in the checkpoint's tensors
   };
   std::string path;
-  std::vector<std::unique_ptr<checkpoint::SafetensorsFile>> safetensors;
-  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;
+  std::vector<std::unique_ptr<store::SafetensorsFile>> safetensors;
+  std::shared_ptr<const store::Checkpoint> checkpoint;
   std::map<std::string, Stored> tensors;
 
   const Stored* find(const std::string& name) const {
@@ -78,10 +78,10 @@ struct StateSource::Files {
 };
 
 absl::Status StateSource::Files::add_file(const std::string& file) {
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::SafetensorsFile opened, checkpoint::SafetensorsFile::open(file));
-  safetensors.push_back(std::make_unique<checkpoint::SafetensorsFile>(std::move(opened)));
-  const checkpoint::SafetensorsFile& added = *safetensors.back();
-  for (const checkpoint::StoredTensor& tensor : added.header().tensors) {
+  SCALAI_ASSIGN_OR_RETURN(store::SafetensorsFile opened, store::SafetensorsFile::open(file));
+  safetensors.push_back(std::make_unique<store::SafetensorsFile>(std::move(opened)));
+  const store::SafetensorsFile& added = *safetensors.back();
+  for (const store::StoredTensor& tensor : added.header().tensors) {
     const auto [other, fresh] = tensors.insert({tensor.name, {file, tensor.shape, tensor.dtype, &added, &tensor}});
     if (!fresh) return invalid(fmt::format("tensor \"{}\" is in {} and in {}", tensor.name, other->second.file, file));
   }
@@ -89,8 +89,8 @@ absl::Status StateSource::Files::add_file(const std::string& file) {
 }
 
 absl::Status StateSource::Files::add_checkpoint() {
-  SCALAI_ASSIGN_OR_RETURN(checkpoint, checkpoint::Checkpoint::open(path));
-  const std::vector<checkpoint::LogicalState>& list = checkpoint->tensors();
+  SCALAI_ASSIGN_OR_RETURN(checkpoint, store::Checkpoint::open(path));
+  const std::vector<store::LogicalState>& list = checkpoint->tensors();
   for (size_t i = 0; i < list.size(); ++i)
     tensors.insert({list[i].name, {path, extents_of(list[i].shape), list[i].dtype, nullptr, nullptr, i}});
   return absl::OkStatus();

@@ -2,7 +2,7 @@
 // StateSource: the right content of a job's state, for any box and step. A real tensor has the content of its file at
 // every step, because training is emulated. Any other tensor has the closed form (executor/state/content.h).
 //
-// A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/checkpoint/views/checkpoint.h
+// A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/store/views/checkpoint.h
 // reads: a job's checkpoint, one written by `scalai checkpoint reshard` in any layout, a Hugging Face folder. Logical
 // names match tensors. Shapes must be those of the job. Types are converted.
 //
@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "executor/device/backend.h"
 #include "executor/state/view.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::executor {
 

@@ -11,15 +11,15 @@
 #include "executor/state/copy.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
-#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/safetensors.h"
+#include "ptc/store/safetensors/testing/write_safetensors.h"
 
 namespace scalai::executor {
 namespace {
 
-using checkpoint::TensorSpec;
+using store::TensorSpec;
 using tensor::Shape;
 using ::testing::HasSubstr;
 
@@ -56,11 +56,11 @@ class StateSourceTest : public ::testing::Test {
   }
   void write(const std::string& file, const std::vector<TensorSpec>& tensors) const {
     std::vector<float> data;
-    const auto source = [&](const checkpoint::StoredTensor& one) -> absl::StatusOr<std::span<const std::byte>> {
+    const auto source = [&](const store::StoredTensor& one) -> absl::StatusOr<std::span<const std::byte>> {
       data = numbers(one.bytes / 4);
       return std::as_bytes(std::span(data));
     };
-    SCALAI_CHECK(checkpoint::write_safetensors(folder_ + "/" + file, tensors, {}, source).ok());
+    SCALAI_CHECK(store::write_safetensors(folder_ + "/" + file, tensors, {}, source).ok());
   }
   std::shared_ptr<const StateSource> open(const std::string& path = "") const {
     auto opened = StateSource::open("a", folder_ + path);
@@ -144,7 +144,7 @@ TEST_F(StateSourceTest, ACheckpointIsAState) {
     SCALAI_RETURN_IF_ERROR(fill(*closed, what.name, what.shape, 5, box, {box, what.dtype, bytes.data()}));
     return std::span<const std::byte>(bytes);
   };
-  checkpoint::Writer writer = checkpoint::Writer::begin(folder, side, {"a", 5}).value();
+  store::Writer writer = store::Writer::begin(folder, side, {"a", 5}).value();
   std::vector<std::string> parts;
   for (int rank = 0; rank < side.ranks(); ++rank)
     parts.push_back(writer.write_rank(LogicalRank(rank), provide).value());

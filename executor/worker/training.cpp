@@ -333,7 +333,7 @@ void Training::note_read(DeviceId device) {
   accounts_.erase(accounts_.begin(), accounts_.lower_bound({last - kStepsKept, 0, 0}));
 }
 
-std::optional<data::SampleAccount> Training::read(int64_t step, int share, int shares) const {
+std::optional<datasets::SampleAccount> Training::read(int64_t step, int share, int shares) const {
   const auto found = accounts_.find({step, shares, share});
   return found == accounts_.end() ? std::nullopt : std::optional(found->second);
 }

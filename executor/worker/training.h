@@ -26,8 +26,8 @@
 
 #include "executor/trainers/trainers.h"
 #include "executor/worker/places.h"
-#include "ptc/collection/collection.h"
-#include "ptc/data/account.h"
+#include "ptc/state/collection/collection.h"
+#include "ptc/store/datasets/account.h"
 
 namespace scalai::proto {
 class TrainerState;
@@ -71,7 +71,7 @@ class Training {
   std::vector<proto::TrainerState> train(int64_t step, const std::function<void()>& before_change = nullptr);
   // What the trainers of this worker have trained on as share `share` of `shares` in the step, by the ids that they
   // got; nothing if none of them has told.
-  std::optional<data::SampleAccount> read(int64_t step, int share, int shares) const;
+  std::optional<datasets::SampleAccount> read(int64_t step, int share, int shares) const;
   // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else
   // they leave. null: all of them. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
@@ -97,9 +97,9 @@ class Training {
 
   const Places& places_;
   std::unique_ptr<Trainers> trainers_;
-  std::map<std::tuple<int64_t, int, int>, data::SampleAccount> accounts_;  // by step, shares, share
-  std::vector<DeviceId> devices_;                                          // of the last layout
-  std::set<DeviceId> trained_;                                             // have had a layout
+  std::map<std::tuple<int64_t, int, int>, datasets::SampleAccount> accounts_;  // by step, shares, share
+  std::vector<DeviceId> devices_;                                              // of the last layout
+  std::set<DeviceId> trained_;                                                 // have had a layout
   bool stand_by_ = false;
 };
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "executor/worker/testing/support.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor {
 namespace {
@@ -240,8 +240,8 @@ class WithFolder : public testing::Test {
 
   // What the controller does: begins, lets each worker write its ranks, and finishes.
   std::string write(SmallCluster& cluster, const Collection& side, int64_t step) {
-    const std::string folder = checkpoint::step_folder(folder_.string(), step);
-    checkpoint::Writer writer = value_or_die(checkpoint::Writer::begin(folder, side, {"job", step}));
+    const std::string folder = store::step_folder(folder_.string(), step);
+    store::Writer writer = value_or_die(store::Writer::begin(folder, side, {"job", step}));
     std::vector<std::string> parts;
     for (int host = 0; host < 2; ++host) {
       CommandBody body = write_body(side, step, writer.temporary());
@@ -274,7 +274,7 @@ TEST_F(WithFolder, ACheckpointBringsBackWhatEverybodyLost) {
   plan::Case job = shrinking();
   cluster.create(job.from, 10);
   const std::string folder = write(cluster, job.from, 10);
-  EXPECT_OK(value_or_die(checkpoint::Reader::open(folder)).verify());
+  EXPECT_OK(value_or_die(store::Reader::open(folder)).verify());
   cluster.advance(job.from, 15);
   cluster.lose({0, 1, 2, 3});
   job.residency = {.lost = {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)}, .extra = {}, .storage = true};
@@ -310,8 +310,8 @@ TEST_F(WithFolder, RanksThatAreNotThereAreRefused) {
   SmallCluster cluster;
   const Collection side = shrinking().from;
   cluster.create(side, 10);
-  const checkpoint::Writer writer =
-      value_or_die(checkpoint::Writer::begin(checkpoint::step_folder(folder_.string(), 10), side, {"job", 10}));
+  const store::Writer writer =
+      value_or_die(store::Writer::begin(store::step_folder(folder_.string(), 10), side, {"job", 10}));
   for (const int rank : {-1, 4}) {
     CommandBody body = write_body(side, 10, writer.temporary());
     body.mutable_write()->add_ranks(rank);

@@ -17,11 +17,11 @@
 namespace scalai::apps {
 namespace {
 
-using parallel::validation::Goal;
-using parallel::validation::RowResult;
-using parallel::validation::Summary;
-using parallel::validation::TableFile;
-using parallel::validation::TableResult;
+using step::validation::Goal;
+using step::validation::RowResult;
+using step::validation::Summary;
+using step::validation::TableFile;
+using step::validation::TableResult;
 using Tables = std::vector<TableResult>;
 using Json = nlohmann::ordered_json;
 
@@ -140,7 +140,7 @@ std::string groups_text(const Tables& tables) {
   Table text({"answers about", "rows to fit>", "mean error>", "bias>", "held out>", "mean error>", "largest>", "bias>",
               "nine in ten>"});
   text.leave_out_first({"largest", "bias", "rows to fit"});
-  for (const auto& group : parallel::validation::groups_of(tables)) {
+  for (const auto& group : step::validation::groups_of(tables)) {
     const Summary &fit = group.fit, &held = group.held_out;
     text.row({group.group, fmt::format("{}", fit.count), size_of_error(fit.mape, false), signed_error(fit.bias, false),
               fmt::format("{}", held.count), size_of_error(held.mape, false), signed_error(held.largest, false),
@@ -173,7 +173,7 @@ void print_tables(const Tables& tables, bool rows) {
       "that\n"
       "would be best for the table, chosen with its rows known.\n\nNot modelled:\n",
       overview(tables), groups_text(tables), fitted_text(tables));
-  for (const std::string& what : parallel::validation::not_modelled()) print("  {}\n", what);
+  for (const std::string& what : step::validation::not_modelled()) print("  {}\n", what);
 }
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
@@ -240,21 +240,21 @@ void print_json(const Tables& tables) {
     all.push_back(std::move(json));
   }
   Json groups = Json::array();
-  for (const auto& group : parallel::validation::groups_of(tables))
+  for (const auto& group : step::validation::groups_of(tables))
     groups.push_back({{"group", group.group},
                       {"fit", summary_json(group.fit)},
                       {"held_out", summary_json(group.held_out)},
                       {"published_over_predicted", {group.low, group.high}}});
   print("{}\n", json_text(Json{{"groups", std::move(groups)},
                                {"tables", std::move(all)},
-                               {"not_modelled", parallel::validation::not_modelled()}},
+                               {"not_modelled", step::validation::not_modelled()}},
                           {.indent = 2}));
 }
 
 // What is wrong with the names of tables, "" when nothing is.
 std::string unknown_tables(const std::vector<TableFile>& files, const std::vector<std::string>& names) {
   std::vector<std::string> known;
-  for (const TableFile& file : files) known.push_back(parallel::validation::table_name(file));
+  for (const TableFile& file : files) known.push_back(step::validation::table_name(file));
   std::string problems;
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -267,12 +267,12 @@ std::string unknown_tables(const std::vector<TableFile>& files, const std::vecto
 }
 
 int say_accuracy(const Arguments& arguments) {
-  absl::StatusOr<std::vector<TableFile>> files = parallel::validation::built_in_tables();
-  if (arguments.has("published")) files = parallel::validation::tables_in(arguments.text("published"));
+  absl::StatusOr<std::vector<TableFile>> files = step::validation::built_in_tables();
+  if (arguments.has("published")) files = step::validation::tables_in(arguments.text("published"));
   if (!files.ok()) return report_error(files.status());
   const std::string unknown = unknown_tables(*files, arguments.list("table"));
   if (!unknown.empty()) return report_error(invalid(unknown));
-  const auto tables = parallel::validation::validate(*files, arguments.list("table"));
+  const auto tables = step::validation::validate(*files, arguments.list("table"));
   if (!tables.ok()) return report_error(tables.status());
   const std::string format = arguments.text("format");
   if (format == "json") {

@@ -17,8 +17,8 @@
 namespace scalai::apps {
 namespace {
 
-using sched::ReferenceRow;
-using sched::ReferenceSet;
+using policy::validation::ReferenceRow;
+using policy::validation::ReferenceSet;
 using Json = nlohmann::ordered_json;
 
 constexpr int kOutOfTolerance = 1;
@@ -46,18 +46,20 @@ std::string tolerance(double share) {
 }
 
 // Known and explained, which fails nobody's run; or not.
-bool is_out(const ReferenceRow& row) { return !sched::within_tolerance(row) && row.not_reproduced.empty(); }
+bool is_out(const ReferenceRow& row) {
+  return !policy::validation::within_tolerance(row) && row.not_reproduced.empty();
+}
 const char* verdict(const ReferenceRow& row) {
-  return sched::within_tolerance(row) ? "ok" : is_out(row) ? "OUT" : "NOT REPRODUCED";
+  return policy::validation::within_tolerance(row) ? "ok" : is_out(row) ? "OUT" : "NOT REPRODUCED";
 }
 std::string note_of(const ReferenceRow& row) {
-  if (sched::within_tolerance(row) || row.not_reproduced.empty()) return row.note;
+  if (policy::validation::within_tolerance(row) || row.not_reproduced.empty()) return row.note;
   return row.note.empty() ? row.not_reproduced : row.note + "; " + row.not_reproduced;
 }
 
 // Rows of a kind apart: agreeing with another program says nothing of a cluster.
 void print_summary(const std::vector<SetResult>& results) {
-  using sched::Reproduces;
+  using policy::validation::Reproduces;
   int64_t missing = 0;
   std::vector<ReferenceRow> all;
   Table text({"rows that reproduce", "rows>", "ok>", "not reproduced>", "out of tolerance>"});
@@ -71,7 +73,7 @@ void print_summary(const std::vector<SetResult>& results) {
       missing += result.missing.empty() ? 0 : 1;
       for (const ReferenceRow& row : result.rows) {
         ++rows;
-        ok += sched::within_tolerance(row) ? 1 : 0;
+        ok += policy::validation::within_tolerance(row) ? 1 : 0;
         out += is_out(row) ? 1 : 0;
         all.push_back(row);
       }
@@ -82,9 +84,9 @@ void print_summary(const std::vector<SetResult>& results) {
   const auto out = std::count_if(all.begin(), all.end(), is_out);
   print("{}, {} out of tolerance; {} of {} not run for want of data\n", counted(std::ssize(all), "row"), out, missing,
         counted(std::ssize(results), "set"));
-  if (missing == 0 && results.size() == sched::reference_sets().size())
+  if (missing == 0 && results.size() == policy::validation::reference_sets().size())
     print("policies and designs that no row is of: {}\n",
-          fmt::format("{}", fmt::join(sched::policies_without(all), ", ")));
+          fmt::format("{}", fmt::join(policy::validation::policies_without(all), ", ")));
 }
 
 void print_table(const std::vector<SetResult>& results) {
@@ -98,7 +100,8 @@ void print_table(const std::vector<SetResult>& results) {
     text.leave_out_first({"tolerance", "unit", "note"});
     for (const ReferenceRow& row : result.rows) {
       text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours),
-                signed_percent(sched::error_of(row)), tolerance(row.tolerance), verdict(row), note_of(row)});
+                signed_percent(policy::validation::error_of(row)), tolerance(row.tolerance), verdict(row),
+                note_of(row)});
     }
     print("{}\n", text.text(stdout_screen()));
   }
@@ -109,12 +112,12 @@ void print_csv(const std::vector<SetResult>& results) {
   Table text(
       {"set", "reproduces", "policy", "row", "unit", "reference", "ours", "error", "tolerance", "verdict", "note"});
   for (const SetResult& result : results) {
-    const std::string kind(sched::name_of(result.set.reproduces));
+    const std::string kind(name_of(result.set.reproduces));
     if (!result.missing.empty())
       text.row({result.set.name, kind, "", "", "", "", "", "", "", "missing", result.missing});
     for (const ReferenceRow& row : result.rows) {
       text.row({row.set, kind, row.policy, row.name, row.unit, fmt::format("{:.10g}", row.reference),
-                fmt::format("{:.10g}", row.ours), fmt::format("{:.3g}", sched::error_of(row)),
+                fmt::format("{:.10g}", row.ours), fmt::format("{:.3g}", policy::validation::error_of(row)),
                 fmt::format("{:g}", row.tolerance), verdict(row), note_of(row)});
     }
   }
@@ -127,11 +130,11 @@ void print_json(const std::vector<SetResult>& results) {
     Json json = {{"set", result.set.name},
                  {"summary", result.set.summary},
                  {"source", result.set.source},
-                 {"reproduces", sched::name_of(result.set.reproduces)}};
+                 {"reproduces", name_of(result.set.reproduces)}};
     if (!result.missing.empty()) json["missing"] = result.missing;
     json["rows"] = Json::array();
     for (const ReferenceRow& row : result.rows) {
-      const double error = sched::error_of(row);
+      const double error = policy::validation::error_of(row);
       json["rows"].push_back({{"row", row.name},
                               {"policy", row.policy},
                               {"unit", row.unit},
@@ -139,7 +142,7 @@ void print_json(const std::vector<SetResult>& results) {
                               {"ours", row.ours},
                               {"error", std::isinf(error) ? Json(nullptr) : Json(error)},
                               {"tolerance", row.tolerance},
-                              {"ok", sched::within_tolerance(row)},
+                              {"ok", policy::validation::within_tolerance(row)},
                               {"verdict", verdict(row)},
                               {"note", note_of(row)}});
     }
@@ -167,9 +170,9 @@ absl::StatusOr<SetResult> run_set(const ReferenceSet& set, const std::string& da
 }
 
 int say_policies(const Arguments& arguments) {
-  const absl::StatusOr<std::vector<ReferenceSet>> sets = sched::sets_named(arguments.list("set"));
+  const absl::StatusOr<std::vector<ReferenceSet>> sets = policy::validation::sets_named(arguments.list("set"));
   if (!sets.ok()) return usage_error("accuracy policies", message_of(sets.status()));
-  const std::string data = sched::data_folder(arguments.has("data") ? arguments.text("data") : "");
+  const std::string data = policy::validation::data_folder(arguments.has("data") ? arguments.text("data") : "");
   std::vector<SetResult> results;
   {
     Progress progress("running sets");
@@ -200,7 +203,7 @@ int say_policies(const Arguments& arguments) {
 
 std::vector<std::string> set_names() {
   std::vector<std::string> names;
-  for (const ReferenceSet& set : sched::reference_sets()) names.push_back(set.name);
+  for (const ReferenceSet& set : policy::validation::reference_sets()) names.push_back(set.name);
   return names;
 }
 

@@ -20,14 +20,14 @@ struct GpuKind {
   double link_bytes_per_s = 0;  // of one GPU: NVLink, or PCIe to its peers
   double pcie_bytes_per_s = 0;  // to the host, per GPU
 
-  // For the cost models of ptc/parallel; 0 = unknown.
+  // For the cost models of ptc/cost/step; 0 = unknown.
   double peak_flops_fp8 = 0;   // dense; 0 = no such rate
   double peak_flops_tf32 = 0;  // dense matrix peak with fp32 inputs
   double peak_flops_fp32 = 0;  // vector peak
   double power_w = 0;          // board power limit
   int multiprocessors = 0;
   bool in_switch_reduction = false;  // NVLink switches compute sums (NVLS)
-  // Shares of the peaks that large kernels reach, 0 to 1; 0 = the default of ptc/parallel/hardware.h.
+  // Shares of the peaks that large kernels reach, 0 to 1; 0 = the default of ptc/cost/step/hardware.h.
   double matrix_efficiency = 0, matrix_efficiency_fp8 = 0, memory_efficiency = 0;
   double link_efficiency = 0, network_efficiency = 0;  // 0 = the default of link_share, network_share
   friend bool operator==(const GpuKind&, const GpuKind&) = default;

@@ -7,12 +7,12 @@
 #include <bit>
 
 #include "ptc/base/testing/share.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::plan {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::string_view kTinyGpt =
 
 Collection tiny_gpt(std::string_view layout, std::vector<DeviceId> devices, const MegatronOptions& options,
                     bool previous = false) {
-  return collection::megatron_collection(checkpoint::model_of_config(kTinyGpt, "tiny").value(),
+  return collection::megatron_collection(store::model_of_config(kTinyGpt, "tiny").value(),
                                          {.param = DType::kBF16, .previous = previous},
                                          collection::parse_layout(layout).value(), std::move(devices), options)
       .value();

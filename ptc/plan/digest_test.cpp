@@ -7,12 +7,12 @@
 #include <set>
 #include <thread>
 
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::plan {
 namespace digest_test {
@@ -26,7 +26,7 @@ constexpr std::string_view kTinyGpt =
 
 Collection tiny_gpt(std::string_view layout, int first_device, const MegatronOptions& options = {}) {
   const auto config = collection::parse_layout(layout).value();
-  return collection::megatron_collection(checkpoint::model_of_config(kTinyGpt, "tiny").value(),
+  return collection::megatron_collection(store::model_of_config(kTinyGpt, "tiny").value(),
                                          {.param = tensor::DType::kBF16}, config,
                                          first_devices(config.world(), first_device), options)
       .value();

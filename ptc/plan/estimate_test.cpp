@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::plan {
 namespace estimate_test {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
 #include "ptc/plan/plan.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::plan {
 

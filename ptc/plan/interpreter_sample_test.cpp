@@ -8,10 +8,10 @@
 #include <set>
 
 #include "ptc/base/testing/share.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/interpreter.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::plan {
 namespace {

@@ -4,8 +4,8 @@
 //   column-parallel 4 → 2, row-parallel 2 → 4, fused gate and up,
 //   vocabulary 2 → 8, experts 4 → 8, in rank order                   planner_test, KnownAnswers
 //   shrink by a replica, loss of one and of both, 2 → 6 on six hosts planner_test, KnownAnswers
-//   padded vocabulary sizes, ceil and balanced conventions           ptc/tensor/layout_test, PartOf
-//   experts by global id                                             ptc/collection/megatron_test
+//   padded vocabulary sizes, ceil and balanced conventions           ptc/state/tensor/layout_test, PartOf
+//   experts by global id                                             ptc/state/collection/megatron_test
 //   swap under a memory cap, a cap too small                         rounds_test, MemoryCap
 //
 // "Best" is the optimum over all assignments of the new shards to the named devices.

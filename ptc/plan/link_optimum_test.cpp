@@ -10,10 +10,10 @@
 #include <set>
 
 #include "ptc/base/testing/share.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/metrics.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 #ifdef SCALAI_WITH_CLP
 #include <Clp_C_Interface.h>

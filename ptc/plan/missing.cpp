@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "ptc/base/units.h"
-#include "ptc/model/model.h"
+#include "ptc/state/model/model.h"
 
 namespace scalai::plan {
 namespace {

@@ -8,12 +8,12 @@
 #include <optional>
 #include <tuple>
 
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/internal/placement_change.h"
 #include "ptc/plan/internal/placement_search.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::plan {
 namespace {

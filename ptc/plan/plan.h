@@ -21,7 +21,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "ptc/base/ids.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::plan {
 

@@ -93,7 +93,7 @@ void use(const Plan& plan) {
   (void)serialize(plan);
   EXPECT_LE(device_traffic(plan).size(), plan.src_devices().size() + plan.dst_devices().size());
   EXPECT_GE(most_allocated_bytes(plan), 0);
-  std::vector<int64_t> of_round(static_cast<size_t>(plan.rounds()));  // as estimate.h and ptc/change keep it
+  std::vector<int64_t> of_round(static_cast<size_t>(plan.rounds()));  // as estimate.h and ptc/cost/change keep it
   for (const Instance& instance : plan.instances()) ++of_round.at(static_cast<size_t>(instance.round));
 }
 

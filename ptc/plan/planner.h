@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
 #include "ptc/plan/plan.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::plan {
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "ptc/base/testing/share.h"
-#include "ptc/collection/megatron.h"
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/plan_draft.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::plan {
 namespace {

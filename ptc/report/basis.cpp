@@ -6,8 +6,8 @@
 
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
-#include "ptc/parallel/calibration.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/cost/step/calibration.h"
+#include "ptc/run/scenario/strategy.h"
 
 namespace scalai::report {
 namespace {
@@ -78,7 +78,7 @@ Basis step(const control::RunReport& report) {
     if (!computed(report.jobs[j])) continue;
     const scenario::JobSpec& job = scenario.jobs[j];
     for (const cluster::Host& host : scenario.cluster.hosts) {
-      const auto accuracy = parallel::step_accuracy(host.gpu, job.training.precision.math, job.shape.experts > 0);
+      const auto accuracy = step::step_accuracy(host.gpu, job.training.precision.math, job.shape.experts > 0);
       const bool first = line.from.empty();
       line.low = first ? accuracy.low : std::min(*line.low, accuracy.low);
       line.high = first ? accuracy.high : std::max(*line.high, accuracy.high);

@@ -28,13 +28,13 @@ std::optional<double> average(const std::vector<double>& values) {
 
 }  // namespace
 
-Entities::Entities(const sched::Workload& workload, std::vector<Quota> quotas, std::vector<int> quota_of)
+Entities::Entities(const policy::Workload& workload, std::vector<Quota> quotas, std::vector<int> quota_of)
     : workload_(workload), entities_(std::move(quotas)), quotas_(!entities_.empty()), entity_of_(std::move(quota_of)) {
   if (!quotas_) {
     std::set<std::string> names;
-    for (const sched::Job& job : workload.jobs) names.insert(job.entity);
+    for (const policy::Job& job : workload.jobs) names.insert(job.entity);
     for (const std::string& name : names) entities_.push_back({name, 0});
-    for (const sched::Job& job : workload.jobs) {
+    for (const policy::Job& job : workload.jobs) {
       entity_of_.push_back(static_cast<int>(std::distance(names.begin(), names.find(job.entity))));
     }
   }
@@ -49,30 +49,30 @@ void Entities::advance(size_t entity, double to_s) {
   use.since_s = to_s;
 }
 
-void Entities::placed(double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId beside) {
+void Entities::placed(double now_s, policy::JobId job, const policy::Placement& placement, policy::JobId beside) {
   const size_t k = static_cast<size_t>(job.value), entity = static_cast<size_t>(entity_of_[k]);
   advance(entity, now_s);
   const int gpus = beside.valid() ? 0 : placement.gpus();  // those of two jobs count once, for the one that had them
   use_[entity].gpus += gpus - std::exchange(gpus_of_[k], gpus);
 }
 
-std::vector<EntityRow> Entities::rows(const sched::Outcome& outcome) {
+std::vector<EntityRow> Entities::rows(const policy::Outcome& outcome) {
   if (!quotas_ && entities_.size() == 1 && entities_.front().name.empty()) return {};
   std::vector<EntityRow> rows(entities_.size());
   std::vector<std::vector<double>> jct(rows.size()), queueing(rows.size()), fairness(rows.size());
   for (size_t k = 0; k < outcome.jobs.size(); ++k) {
-    const sched::Job& job = workload_.jobs[k];
-    const sched::JobRecord& record = outcome.jobs[k];
+    const policy::Job& job = workload_.jobs[k];
+    const policy::JobRecord& record = outcome.jobs[k];
     const size_t e = static_cast<size_t>(entity_of_[k]);
     rows[e].gpu_h += record.attained_gpu_s / kHour_s;
     if (outcome.window && !outcome.window->holds(record.job)) continue;
     EntityRow& row = rows[e];
     ++row.jobs;
-    row.refused += record.end == sched::JobEnd::kRefused || record.end == sched::JobEnd::kTooLarge;
-    row.unfinished += record.end == sched::JobEnd::kUnfinished;
+    row.refused += record.end == policy::JobEnd::kRefused || record.end == policy::JobEnd::kTooLarge;
+    row.unfinished += record.end == policy::JobEnd::kUnfinished;
     row.preemptions += record.preemptions;
     if (std::isfinite(record.first_start_s)) queueing[e].push_back(record.first_start_s - job.submit_s);
-    if (record.end != sched::JobEnd::kFinished) continue;
+    if (record.end != policy::JobEnd::kFinished) continue;
     ++row.finished;
     jct[e].push_back(record.finish_s - job.submit_s);
     if (record.isolated_s > 0) fairness[e].push_back(jct[e].back() / record.isolated_s);

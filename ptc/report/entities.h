@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ptc/base/screen.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/job.h"
-#include "ptc/sched/outcome.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/run/policy/outcome.h"
 
 namespace scalai::report {
 
@@ -34,13 +34,13 @@ class Entities {
   };
   // `quotas` and `quota_of`, the index of each job's, are empty where there are none: then entities are those of the
   // jobs.
-  Entities(const sched::Workload& workload, std::vector<Quota> quotas, std::vector<int> quota_of);
+  Entities(const policy::Workload& workload, std::vector<Quota> quotas, std::vector<int> quota_of);
 
   // GPUs of a job from now on; none when it has ended. Of two jobs on the same GPUs the one that had them first counts.
-  void placed(double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId beside);
+  void placed(double now_s, policy::JobId job, const policy::Placement& placement, policy::JobId beside);
 
   // After the run, in the order of the quotas, or by name. Empty: no job has an entity.
-  std::vector<EntityRow> rows(const sched::Outcome& outcome);
+  std::vector<EntityRow> rows(const policy::Outcome& outcome);
 
  private:
   struct Use {
@@ -49,7 +49,7 @@ class Entities {
   };
   void advance(size_t entity, double to_s);
 
-  const sched::Workload& workload_;
+  const policy::Workload& workload_;
   std::vector<Quota> entities_;
   bool quotas_;
   std::vector<int> entity_of_;  // by job

@@ -10,22 +10,22 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-sched::Placement on(int gpus) { return {.type = sched::GpuType(0), .hosts = {{HostId(0), gpus}}}; }
+policy::Placement on(int gpus) { return {.type = policy::GpuType(0), .hosts = {{HostId(0), gpus}}}; }
 
 // Two jobs of a (one finished after 3,600 s, one not at all), one of b.
 struct Example {
   Example() {
     for (const char* entity : {"b", "a", "a"}) {
-      sched::Job job;
+      policy::Job job;
       job.name = std::to_string(workload.jobs.size());
       job.entity = entity;
       job.submit_s = 100;
       workload.jobs.push_back(job);
-      outcome.jobs.push_back({.job = sched::JobId(std::ssize(outcome.jobs))});
+      outcome.jobs.push_back({.job = policy::JobId(std::ssize(outcome.jobs))});
     }
     outcome.end_s = 7200;
-    sched::JobRecord& done = outcome.jobs[1];
-    done.end = sched::JobEnd::kFinished;
+    policy::JobRecord& done = outcome.jobs[1];
+    done.end = policy::JobEnd::kFinished;
     done.first_start_s = 400;
     done.finish_s = 3700;
     done.isolated_s = 1800;
@@ -35,13 +35,13 @@ struct Example {
   }
   // a has 6 GPUs for an hour, then 4 for another; b shares the GPUs of one of them.
   void play(Entities& entities) const {
-    entities.placed(0, sched::JobId(1), on(2), sched::JobId());
-    entities.placed(0, sched::JobId(2), on(4), sched::JobId());
-    entities.placed(0, sched::JobId(0), on(4), sched::JobId(2));
-    entities.placed(3600, sched::JobId(1), {}, sched::JobId());
+    entities.placed(0, policy::JobId(1), on(2), policy::JobId());
+    entities.placed(0, policy::JobId(2), on(4), policy::JobId());
+    entities.placed(0, policy::JobId(0), on(4), policy::JobId(2));
+    entities.placed(3600, policy::JobId(1), {}, policy::JobId());
   }
-  sched::Workload workload;
-  sched::Outcome outcome;
+  policy::Workload workload;
+  policy::Outcome outcome;
 };
 
 TEST(Entities, RowsByHand) {
@@ -70,7 +70,7 @@ TEST(Entities, WithoutQuotasTheyAreThoseOfTheJobs) {
   Example example;
   Entities entities(example.workload, {}, {});
   example.play(entities);
-  example.outcome.window = sched::Window{.from_job = 0, .to_job = 2};
+  example.outcome.window = policy::Window{.from_job = 0, .to_job = 2};
   const auto rows = entities.rows(example.outcome);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].entity, "a");
@@ -78,7 +78,7 @@ TEST(Entities, WithoutQuotasTheyAreThoseOfTheJobs) {
   EXPECT_EQ(rows[0].jobs, 1) << "the other one is not in the window";
   EXPECT_EQ(rows[0].gpu_h, 10);
   EXPECT_EQ(rows[0].borrowed_gpu_h, 0);
-  for (sched::Job& job : example.workload.jobs) job.entity.clear();
+  for (policy::Job& job : example.workload.jobs) job.entity.clear();
   EXPECT_THAT(Entities(example.workload, {}, {}).rows(example.outcome), IsEmpty());
 }
 

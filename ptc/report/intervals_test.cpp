@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ptc/cluster/catalogue.h"
-#include "ptc/parallel/calibration.h"
+#include "ptc/cost/step/calibration.h"
 #include "ptc/report/internal/summary.h"
 #include "ptc/report/testing/example_report.h"
 
@@ -50,7 +50,7 @@ class Intervals : public ::testing::Test {
 
 // Both transfers are off alike: 0.5 (2 + 4) = 3 s above. Communicators: 1.25 · 4 = 5 s, steps: 0.18 · 160 = 28.8 s.
 TEST_F(Intervals, ErrorsOfAKindAddUpAndKindsAreIndependent) {
-  const auto a100 = parallel::step_accuracy("a100-40g", parallel::Math::kBF16, false);
+  const auto a100 = step::step_accuracy("a100-40g", step::Math::kBF16, false);
   ASSERT_EQ(a100.high, 1.18);
   ASSERT_EQ(a100.low, 0.89);
   const JobIntervals found = *intervals_of(report_, basis(0.75, 1.5), 0);
@@ -93,7 +93,7 @@ TEST_F(Intervals, OnlyComputedStepsCount) {
 TEST_F(Intervals, KindsOfGpusAreIndependent) {
   scenario_.cluster.hosts[1].gpu.name = "v100-32g";
   report_.spans[2].devices = {DeviceId(2), DeviceId(3)};
-  const double other = parallel::step_accuracy("", parallel::Math::kBF16, false).high - 1;
+  const double other = step::step_accuracy("", step::Math::kBF16, false).high - 1;
   EXPECT_NEAR(intervals_of(report_, basis(1, 1), 0)->wall_s->high,
               200 + std::sqrt(14.4 * 14.4 + 80 * other * 80 * other + 5 * 5), 1e-9);
   report_.spans[2].devices = {DeviceId(0), DeviceId(2)};

@@ -37,7 +37,7 @@ std::optional<double> share(double part, double whole) {
 std::string number(double value) { return std::isfinite(value) ? shortest(value) : ""; }
 
 // The jobs that count: [first, second) of the outcome's.
-std::pair<size_t, size_t> range_of(const sched::Outcome& outcome) {
+std::pair<size_t, size_t> range_of(const policy::Outcome& outcome) {
   if (!outcome.window) return {0, outcome.jobs.size()};
   return {outcome.window->from_job, std::min(outcome.window->to_job, outcome.jobs.size())};
 }
@@ -46,14 +46,14 @@ struct JobValues {
   std::vector<double> jct_s, queueing_s, fairness;  // by job id, those that have one
 };
 
-JobValues values_of(const sched::Workload& workload, const sched::Outcome& outcome) {
+JobValues values_of(const policy::Workload& workload, const policy::Outcome& outcome) {
   JobValues values;
   const auto [first, last] = range_of(outcome);
   for (size_t j = first; j < last; ++j) {
-    const sched::Job& job = workload.jobs[j];
-    const sched::JobRecord& record = outcome.jobs[j];
+    const policy::Job& job = workload.jobs[j];
+    const policy::JobRecord& record = outcome.jobs[j];
     if (std::isfinite(record.first_start_s)) values.queueing_s.push_back(record.first_start_s - job.submit_s);
-    if (record.end != sched::JobEnd::kFinished) continue;
+    if (record.end != policy::JobEnd::kFinished) continue;
     const double jct_s = record.finish_s - job.submit_s;
     values.jct_s.push_back(jct_s);
     if (record.isolated_s > 0) values.fairness.push_back(jct_s / record.isolated_s);
@@ -67,21 +67,21 @@ struct Counts {
   double with_deadline = 0, deadlines_met = 0;
   double restarts = 0, preemptions = 0, losses = 0;
   double cost = 0;
-  double first_submit_s = sched::kNever, last_finish_s = 0;
+  double first_submit_s = policy::kNever, last_finish_s = 0;
 };
 
-Counts count(const sched::Workload& workload, const sched::Outcome& outcome) {
+Counts count(const policy::Workload& workload, const policy::Outcome& outcome) {
   Counts counts;
   const auto [first, last] = range_of(outcome);
   counts.jobs = static_cast<double>(last - first);
   for (size_t j = first; j < last; ++j) {
-    const sched::Job& job = workload.jobs[j];
-    const sched::JobRecord& record = outcome.jobs[j];
-    counts.finished += record.end == sched::JobEnd::kFinished;
-    counts.refused += record.end == sched::JobEnd::kRefused;
-    counts.unfinished += record.end == sched::JobEnd::kUnfinished;
-    counts.too_large += record.end == sched::JobEnd::kTooLarge;
-    const bool done = record.end == sched::JobEnd::kFinished;
+    const policy::Job& job = workload.jobs[j];
+    const policy::JobRecord& record = outcome.jobs[j];
+    counts.finished += record.end == policy::JobEnd::kFinished;
+    counts.refused += record.end == policy::JobEnd::kRefused;
+    counts.unfinished += record.end == policy::JobEnd::kUnfinished;
+    counts.too_large += record.end == policy::JobEnd::kTooLarge;
+    const bool done = record.end == policy::JobEnd::kFinished;
     counts.with_deadline += std::isfinite(job.deadline_s);
     // The end of exact arithmetic: a job that ends within a microsecond of its deadline has met it.
     counts.deadlines_met += std::isfinite(job.deadline_s) && done && record.finish_s <= job.deadline_s + 1e-6;
@@ -95,12 +95,12 @@ Counts count(const sched::Workload& workload, const sched::Outcome& outcome) {
   return counts;
 }
 
-const char* name_of(sched::JobEnd end) {
+const char* name_of(policy::JobEnd end) {
   switch (end) {
-    case sched::JobEnd::kFinished: return "finished";
-    case sched::JobEnd::kRefused: return "refused";
-    case sched::JobEnd::kUnfinished: return "unfinished";
-    case sched::JobEnd::kTooLarge: return "too-large";
+    case policy::JobEnd::kFinished: return "finished";
+    case policy::JobEnd::kRefused: return "refused";
+    case policy::JobEnd::kUnfinished: return "unfinished";
+    case policy::JobEnd::kTooLarge: return "too-large";
   }
   return "";
 }
@@ -129,7 +129,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 // Integrals of one type's GPUs that are up, and of their price.
 class TypeMeter {
  public:
-  TypeMeter(const sched::Fleet& fleet, const sched::Availability& availability)
+  TypeMeter(const policy::Fleet& fleet, const policy::Availability& availability)
       : fleet_(fleet), costs_(fleet.types.size()) {
     up_.assign(fleet.types.size(), 0);
     host_up_.assign(fleet.hosts.size(), 1);
@@ -138,7 +138,7 @@ class TypeMeter {
       if (host_up_[h] != 0) up_[type_of(h)] += fleet.hosts[h].gpus / fleet.per_gpu;
     }
     for (size_t t = 0; t < fleet.types.size(); ++t) {
-      costs_[t].type = sched::GpuType(static_cast<int64_t>(t));
+      costs_[t].type = policy::GpuType(static_cast<int64_t>(t));
       price_.push_back(fleet.types[t].price_per_gpu_hour);
     }
   }
@@ -153,10 +153,10 @@ class TypeMeter {
     now_s_ = to_s;
   }
 
-  void happen(const sched::FleetEvent& event) {
-    if (event.kind == sched::FleetEvent::Kind::kPrice) price_[static_cast<size_t>(event.type.value)] = event.price;
-    if (event.kind == sched::FleetEvent::Kind::kPrice || event.kind == sched::FleetEvent::Kind::kNotice) return;
-    const uint8_t up = event.kind == sched::FleetEvent::Kind::kUp ? 1 : 0;
+  void happen(const policy::FleetEvent& event) {
+    if (event.kind == policy::FleetEvent::Kind::kPrice) price_[static_cast<size_t>(event.type.value)] = event.price;
+    if (event.kind == policy::FleetEvent::Kind::kPrice || event.kind == policy::FleetEvent::Kind::kNotice) return;
+    const uint8_t up = event.kind == policy::FleetEvent::Kind::kUp ? 1 : 0;
     for (const HostId host : event.hosts) {
       const size_t h = static_cast<size_t>(host.value);
       if (host_up_[h] == up) continue;
@@ -170,7 +170,7 @@ class TypeMeter {
  private:
   size_t type_of(size_t host) const { return static_cast<size_t>(fleet_.hosts[host].type.value); }
 
-  const sched::Fleet& fleet_;
+  const policy::Fleet& fleet_;
   std::vector<TypeCost> costs_;
   std::vector<double> price_;
   std::vector<double> up_;
@@ -184,12 +184,12 @@ std::string whole_gpus(int count, int per_gpu) {
   return per_gpu == 1 ? fmt::format("{}", count) : shortest(count / static_cast<double>(per_gpu));
 }
 
-std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome) {
+std::vector<Metric> metrics_of(const policy::Workload& workload, const policy::Outcome& outcome) {
   const JobValues values = values_of(workload, outcome);
   const Counts counts = count(workload, outcome);
   const auto hours = [](double gpu_s) { return std::optional<double>(gpu_s / kSecondsPerHour); };
   const bool priced = outcome.cost > 0 || counts.cost > 0;
-  const sched::FreeGpuTime free = outcome.free.value_or(sched::FreeGpuTime{});
+  const policy::FreeGpuTime free = outcome.free.value_or(policy::FreeGpuTime{});
   const bool deadlines = counts.with_deadline > 0;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
   return {
@@ -231,8 +231,8 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
 
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
-  for (const Metric& metric : metrics_of(sched::Workload{}, sched::Outcome{})) names.push_back(metric.name);
-  for (const Metric& metric : metrics_of(sched::RecoveryResult{})) {
+  for (const Metric& metric : metrics_of(policy::Workload{}, policy::Outcome{})) names.push_back(metric.name);
+  for (const Metric& metric : metrics_of(policy::RecoveryResult{})) {
     if (std::find(names.begin(), names.end(), metric.name) == names.end()) names.push_back(metric.name);
   }
   return names;
@@ -274,9 +274,9 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
       head.rules.empty() ? "" : fmt::format("  rules: {}\n", head.rules), table.text(screen));
 }
 
-std::vector<std::string> window_notes(const sched::Workload& workload, const sched::Outcome& outcome) {
+std::vector<std::string> window_notes(const policy::Workload& workload, const policy::Outcome& outcome) {
   if (!outcome.window) return {};
-  const sched::Window& window = *outcome.window;
+  const policy::Window& window = *outcome.window;
   const auto [first, last] = range_of(outcome);
   // A window of time ends, but the run goes on until its jobs have ended.
   const std::string end =
@@ -309,11 +309,11 @@ std::vector<std::string> job_columns(const std::vector<std::string>& more) {
   return columns;
 }
 
-std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord& record,
+std::vector<std::string> job_cells(const policy::Job& job, const policy::JobRecord& record,
                                    const std::vector<std::string>& more) {
-  const bool done = record.end == sched::JobEnd::kFinished;
-  const double jct_s = done ? record.finish_s - job.submit_s : sched::kNever;
-  const double ftf = done && record.isolated_s > 0 ? jct_s / record.isolated_s : sched::kNever;
+  const bool done = record.end == policy::JobEnd::kFinished;
+  const double jct_s = done ? record.finish_s - job.submit_s : policy::kNever;
+  const double ftf = done && record.isolated_s > 0 ? jct_s / record.isolated_s : policy::kNever;
   std::vector<std::string> cells = {
       job.name, job.type, job.entity, whole_gpus(job.gpus, job.per_gpu), shortest(job.submit_s), name_of(record.end)};
   for (const double value : {record.first_start_s, record.finish_s, jct_s, record.first_start_s - job.submit_s,
@@ -330,15 +330,16 @@ std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord
 
 std::string jobs_csv_header(const std::vector<std::string>& more) { return csv_line(job_columns(more)); }
 
-std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record, const std::vector<std::string>& more) {
+std::string jobs_csv_line(const policy::Job& job, const policy::JobRecord& record,
+                          const std::vector<std::string>& more) {
   return csv_line(job_cells(job, record, more));
 }
 
-std::string utilization_csv(const sched::Outcome& outcome) {
+std::string utilization_csv(const policy::Outcome& outcome) {
   std::string csv =
       "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs,free_gpus,scattered_gpus,for_s\n";
   for (size_t k = 0; k < outcome.use.size(); ++k) {
-    const sched::UseSample& use = outcome.use[k];
+    const policy::UseSample& use = outcome.use[k];
     const double to_s = k + 1 < outcome.use.size() ? outcome.use[k + 1].at_s : outcome.end_s;
     const auto gpus = [&](int count) { return whole_gpus(count, outcome.per_gpu); };
     const std::string free = use.free < 0 ? "," : fmt::format("{},{}", gpus(use.free), gpus(use.scattered));
@@ -349,18 +350,18 @@ std::string utilization_csv(const sched::Outcome& outcome) {
   return csv;
 }
 
-std::string jct_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome) {
+std::string jct_cdf_csv(const policy::Workload& workload, const policy::Outcome& outcome) {
   return cdf_csv(values_of(workload, outcome).jct_s, "jct_s");
 }
 
-std::string ftf_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome) {
+std::string ftf_cdf_csv(const policy::Workload& workload, const policy::Outcome& outcome) {
   return cdf_csv(values_of(workload, outcome).fairness, "ftf");
 }
 
-std::vector<TypeCost> type_costs(const sched::Fleet& fleet, const sched::Availability& availability, double end_s) {
+std::vector<TypeCost> type_costs(const policy::Fleet& fleet, const policy::Availability& availability, double end_s) {
   SCALAI_CHECK(availability.up.empty() || availability.up.size() == fleet.hosts.size());
   TypeMeter meter(fleet, availability);
-  for (const sched::FleetEvent& event : availability.events) {
+  for (const policy::FleetEvent& event : availability.events) {
     if (event.at_s >= end_s) break;
     meter.advance(event.at_s);
     meter.happen(event);
@@ -369,8 +370,8 @@ std::vector<TypeCost> type_costs(const sched::Fleet& fleet, const sched::Availab
   return meter.take();
 }
 
-std::string costs_csv(const sched::Workload& workload, const sched::Fleet& fleet,
-                      const sched::Availability& availability, const sched::Outcome& outcome) {
+std::string costs_csv(const policy::Workload& workload, const policy::Fleet& fleet,
+                      const policy::Availability& availability, const policy::Outcome& outcome) {
   std::string csv = "kind,name,gpu_h,cost_usd\n";
   for (const TypeCost& cost : type_costs(fleet, availability, outcome.end_s)) {
     csv += fmt::format("type,{},{},{}\n", csv_cell(fleet.types[static_cast<size_t>(cost.type.value)].name),

@@ -9,9 +9,9 @@
 
 #include "ptc/base/screen.h"
 #include "ptc/report/entities.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/job.h"
-#include "ptc/sched/outcome.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/run/policy/outcome.h"
 
 namespace scalai::report {
 
@@ -28,15 +28,15 @@ struct Metric {
 // ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT /
 // JobRecord::isolated_s. The makespan goes from the first submission to the last completion. Shares are of the GPU time
 // up.
-std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome);
-std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
+std::vector<Metric> metrics_of(const policy::Workload& workload, const policy::Outcome& outcome);
+std::vector<Metric> metrics_of(const policy::RecoveryResult& result);
 // The value in words ("–": absent), without the units GPU-h, USD and samples/s.
 std::string shown(const Metric& metric);
 // Names of all metrics of both kinds of run, in order.
 std::vector<std::string> metric_names();
 
 // A window in words, and a warning if the workload had ended before it did; empty without a window.
-std::vector<std::string> window_notes(const sched::Workload& workload, const sched::Outcome& outcome);
+std::vector<std::string> window_notes(const policy::Workload& workload, const policy::Outcome& outcome);
 
 // The inputs of a run, in words.
 struct ReportHead {
@@ -60,10 +60,10 @@ struct SummaryExtras {
   std::vector<EntityRow> virtual_clusters;  // with quotas
   std::vector<Metric> metrics;              // of the user
 };
-std::string summary_json(const ReportHead& head, const sched::Workload& workload, const sched::Fleet& fleet,
-                         const sched::Outcome& outcome, const std::string& error = "",
+std::string summary_json(const ReportHead& head, const policy::Workload& workload, const policy::Fleet& fleet,
+                         const policy::Outcome& outcome, const std::string& error = "",
                          const SummaryExtras& extras = {});
-std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result);
+std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const policy::RecoveryResult& result);
 
 // The table for people. `format`: "table" or "csv" (metric, value, unit).
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
@@ -74,31 +74,31 @@ std::string whole_gpus(int count, int per_gpu);
 
 // jobs.csv: its columns, and the cells of one ended job. `more`: columns that only some runs have, and their cells.
 std::vector<std::string> job_columns(const std::vector<std::string>& more = {});
-std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord& record,
+std::vector<std::string> job_cells(const policy::Job& job, const policy::JobRecord& record,
                                    const std::vector<std::string>& more = {});
 // The header, and the line of one ended job.
 std::string jobs_csv_header(const std::vector<std::string>& more = {});
-std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
+std::string jobs_csv_line(const policy::Job& job, const policy::JobRecord& record,
                           const std::vector<std::string>& more = {});
 
 // utilization.csv: the samples of the outcome. jct_cdf.csv, ftf_cdf.csv: the steps of the distribution, at most 1,000;
 // of the jobs of the window.
-std::string utilization_csv(const sched::Outcome& outcome);
-std::string jct_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);
-std::string ftf_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);
+std::string utilization_csv(const policy::Outcome& outcome);
+std::string jct_cdf_csv(const policy::Workload& workload, const policy::Outcome& outcome);
+std::string ftf_cdf_csv(const policy::Workload& workload, const policy::Outcome& outcome);
 
 // Hours and US dollars of the GPUs of a type while they were up, with prices as they changed.
 struct TypeCost {
-  sched::GpuType type;
+  policy::GpuType type;
   double up_gpu_h = 0;
   double usd = 0;
 };
-std::vector<TypeCost> type_costs(const sched::Fleet& fleet, const sched::Availability& availability, double end_s);
+std::vector<TypeCost> type_costs(const policy::Fleet& fleet, const policy::Availability& availability, double end_s);
 // costs.csv: one row for each type, then one for each job that held priced GPUs.
-std::string costs_csv(const sched::Workload& workload, const sched::Fleet& fleet,
-                      const sched::Availability& availability, const sched::Outcome& outcome);
+std::string costs_csv(const policy::Workload& workload, const policy::Fleet& fleet,
+                      const policy::Availability& availability, const policy::Outcome& outcome);
 
 // throughput.csv: the phases of a recovery run.
-std::string phases_csv(const sched::RecoveryResult& result);
+std::string phases_csv(const policy::RecoveryResult& result);
 
 }  // namespace scalai::report

@@ -60,24 +60,24 @@ std::string lines_of(const Json& json) { return json_text(json, {.indent = 2}) +
 
 }  // namespace
 
-std::string summary_json(const ReportHead& head, const sched::Workload& workload, const sched::Fleet& fleet,
-                         const sched::Outcome& outcome, const std::string& error, const SummaryExtras& extras) {
+std::string summary_json(const ReportHead& head, const policy::Workload& workload, const policy::Fleet& fleet,
+                         const policy::Outcome& outcome, const std::string& error, const SummaryExtras& extras) {
   Json json = head_json(head, "cluster");
   Json types = Json::array();
   for (size_t t = 0; t < fleet.types.size(); ++t) {
     types.push_back({{"type", fleet.types[t].name},
-                     {"gpus", fleet.gpus(sched::GpuType(static_cast<int64_t>(t))) / fleet.per_gpu},
+                     {"gpus", fleet.gpus(policy::GpuType(static_cast<int64_t>(t))) / fleet.per_gpu},
                      {"price_per_gpu_hour", fleet.types[t].price_per_gpu_hour}});
   }
   json["fleet"] = {{"hosts", fleet.hosts.size()}, {"gpus", fleet.gpus() / fleet.per_gpu}, {"types", std::move(types)}};
   if (outcome.window) {
-    const sched::Window& window = *outcome.window;
+    const policy::Window& window = *outcome.window;
     const size_t last = std::min(window.to_job, outcome.jobs.size());
     json["window"] = {{"from_job", window.from_job},
                       {"to_job", last},
                       {"jobs", last - window.from_job},
                       {"from_s", window.from_s},
-                      {"to_s", window.to_s < sched::kNever ? Json(window.to_s) : Json(nullptr)},
+                      {"to_s", window.to_s < policy::kNever ? Json(window.to_s) : Json(nullptr)},
                       {"run_on", window.run_on}};
   }
   std::vector<Metric> metrics = metrics_of(workload, outcome);
@@ -112,7 +112,7 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
   return lines_of(json);
 }
 
-std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result) {
+std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const policy::RecoveryResult& result) {
   Json json = head_json(head, "recovery");
   json["rules"] = head.rules;
   json["fleet"] = {{"hosts", hosts}, {"gpus", hosts * gpus_per_host}};
@@ -123,7 +123,7 @@ std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, c
   return lines_of(json);
 }
 
-std::vector<Metric> metrics_of(const sched::RecoveryResult& result) {
+std::vector<Metric> metrics_of(const policy::RecoveryResult& result) {
   const double hours = (result.to_s - result.from_s) / kSecondsPerHour;
   const double gpu_h =
       result.training_gpu_h + result.lost_gpu_h + result.changing_gpu_h + result.checkpoint_gpu_h + result.idle_gpu_h;
@@ -151,9 +151,9 @@ std::vector<Metric> metrics_of(const sched::RecoveryResult& result) {
   };
 }
 
-std::string phases_csv(const sched::RecoveryResult& result) {
+std::string phases_csv(const policy::RecoveryResult& result) {
   std::string csv = "from_s,live_hosts,used_hosts,samples_per_s\n";
-  for (const sched::RecoveryPhase& phase : result.phases) {
+  for (const policy::RecoveryPhase& phase : result.phases) {
     csv += fmt::format("{},{},{},{}\n", shortest(phase.from_s), phase.live, phase.used, shortest(phase.samples_per_s));
   }
   return csv;

@@ -17,9 +17,9 @@ using Json = nlohmann::json;
 struct Example {
   Example() {
     fleet.types = {{"v100", 2}, {"k80", 0.5}};
-    fleet.hosts = {{sched::GpuType(0), 2}, {sched::GpuType(1), 2}};
+    fleet.hosts = {{policy::GpuType(0), 2}, {policy::GpuType(1), 2}};
     for (int j = 0; j < 3; ++j) {
-      sched::Job job;
+      policy::Job job;
       job.name = std::string(1, static_cast<char>('a' + j));
       job.type = "bert";
       job.submit_s = 100.0 * j;
@@ -27,8 +27,8 @@ struct Example {
       job.work = 1000;
       job.deadline_s = 2000;
       workload.jobs.push_back(job);
-      sched::JobRecord record;
-      record.job = sched::JobId(j);
+      policy::JobRecord record;
+      record.job = policy::JobId(j);
       outcome.jobs.push_back(record);
     }
     finish(0, 10, 1000, 500);
@@ -37,7 +37,7 @@ struct Example {
     outcome.jobs[1].cost = 1.5;
     outcome.jobs[1].queue_free_gpu_s = 40;
     outcome.jobs[1].queue_unusable_gpu_s = 20;
-    outcome.jobs[2].end = sched::JobEnd::kRefused;
+    outcome.jobs[2].end = policy::JobEnd::kRefused;
     outcome.up_gpu_s = 8000;
     outcome.training_gpu_s = 6000;
     outcome.changing_gpu_s = 360;
@@ -48,16 +48,16 @@ struct Example {
     outcome.free = {.gpu_s = 7200, .scattered_gpu_s = 3600, .unusable_gpu_s = 1800};
   }
   void finish(size_t job, double start_s, double finish_s, double isolated_s) {
-    sched::JobRecord& record = outcome.jobs[job];
-    record.end = sched::JobEnd::kFinished;
+    policy::JobRecord& record = outcome.jobs[job];
+    record.end = policy::JobEnd::kFinished;
     record.first_start_s = start_s;
     record.finish_s = finish_s;
     record.isolated_s = isolated_s;
     record.attained_gpu_s = 2 * (finish_s - start_s);
   }
-  sched::Workload workload;
-  sched::Fleet fleet;
-  sched::Outcome outcome;
+  policy::Workload workload;
+  policy::Fleet fleet;
+  policy::Outcome outcome;
 };
 
 std::optional<double> value_of(const std::vector<Metric>& metrics, const std::string& name) {
@@ -133,7 +133,7 @@ TEST(Report, EstimatesAreNamed) {
 // Of the three jobs the last two: one finished after 2,200 s, one was refused.
 TEST(Report, MetricsOfAWindow) {
   Example example;
-  example.outcome.window = sched::Window{.from_job = 1, .to_job = 3, .from_s = 100, .to_s = 2300};
+  example.outcome.window = policy::Window{.from_job = 1, .to_job = 3, .from_s = 100, .to_s = 2300};
   const auto metrics = metrics_of(example.workload, example.outcome);
   EXPECT_EQ(value_of(metrics, "jobs"), 2);
   EXPECT_EQ(value_of(metrics, "finished"), 1);
@@ -164,7 +164,7 @@ TEST(Report, MetricsOfAWindow) {
 }
 
 TEST(Report, NothingIsNotZero) {
-  const auto metrics = metrics_of(sched::Workload{}, sched::Outcome{});
+  const auto metrics = metrics_of(policy::Workload{}, policy::Outcome{});
   for (const char* name : {"avg_jct_s", "makespan_s", "worst_ftf", "utilization", "deadlines_share", "cost_usd",
                            "free_gpu_h", "scattered", "fragmentation"}) {
     EXPECT_EQ(value_of(metrics, name), std::nullopt) << name;
@@ -195,9 +195,9 @@ TEST(Report, SummaryIsDeterministicJson) {
 // Zeros that nobody has measured are no results.
 TEST(Report, ARunCutShortSaysOnlyWhatIsKnown) {
   const Example example;
-  sched::Outcome partial;
+  policy::Outcome partial;
   partial.jobs = example.outcome.jobs;
-  partial.jobs[1] = sched::JobRecord{};  // had not ended
+  partial.jobs[1] = policy::JobRecord{};  // had not ended
   const Json json = Json::parse(summary_json(ReportHead{}, example.workload, example.fleet, partial, "oh"));
   EXPECT_EQ(json.at("error"), "oh");
   EXPECT_EQ(json.at("metrics").at("finished"), 1);
@@ -236,7 +236,7 @@ TEST(Report, LongDistributionsAreThinned) {
   example.workload.jobs.clear();
   example.outcome.jobs.clear();
   for (int j = 0; j < 5000; ++j) {
-    sched::Job job;
+    policy::Job job;
     job.name = "j";
     example.workload.jobs.push_back(job);
     example.outcome.jobs.emplace_back();
@@ -250,12 +250,12 @@ TEST(Report, LongDistributionsAreThinned) {
 
 TEST(Report, TheLedgerFollowsHostsAndPrices) {
   const Example example;
-  sched::Availability availability;
-  using Kind = sched::FleetEvent::Kind;
+  policy::Availability availability;
+  using Kind = policy::FleetEvent::Kind;
   availability.events = {{.at_s = 1800, .kind = Kind::kFailed, .hosts = {HostId(0)}},
                          {.at_s = 3600, .kind = Kind::kUp, .hosts = {HostId(0)}},
-                         {.at_s = 5400, .kind = Kind::kPrice, .type = sched::GpuType(0), .price = 4},
-                         {.at_s = 9000, .kind = Kind::kPrice, .type = sched::GpuType(0), .price = 1000}};
+                         {.at_s = 5400, .kind = Kind::kPrice, .type = policy::GpuType(0), .price = 4},
+                         {.at_s = 9000, .kind = Kind::kPrice, .type = policy::GpuType(0), .price = 1000}};
   const auto costs = type_costs(example.fleet, availability, 7200);
   ASSERT_EQ(costs.size(), 2u);
   EXPECT_DOUBLE_EQ(costs[0].up_gpu_h, 2 * 1.5);
@@ -264,7 +264,7 @@ TEST(Report, TheLedgerFollowsHostsAndPrices) {
   EXPECT_DOUBLE_EQ(costs[1].usd, 2);
   availability.up = {0, 1};
   EXPECT_DOUBLE_EQ(type_costs(example.fleet, availability, 7200)[0].up_gpu_h, 2) << "up from 3600 s on";
-  const std::string csv = costs_csv(example.workload, example.fleet, sched::Availability{}, example.outcome);
+  const std::string csv = costs_csv(example.workload, example.fleet, policy::Availability{}, example.outcome);
   EXPECT_THAT(csv, HasSubstr("kind,name,gpu_h,cost_usd\ntype,v100,"));
   EXPECT_THAT(csv, HasSubstr("job,b,"));
   EXPECT_THAT(csv, Not(HasSubstr("job,a,"))) << "it cost nothing";
@@ -282,7 +282,7 @@ TEST(Report, TheTableShowsWhatThereIs) {
 }
 
 TEST(Report, RecoveryRuns) {
-  sched::RecoveryResult result;
+  policy::RecoveryResult result;
   result.from_s = 100;
   result.to_s = 3700;
   result.samples = 7200;

@@ -16,8 +16,8 @@
 namespace scalai::report {
 namespace {
 
-using sched::FleetEvent;
-using sched::JobId;
+using policy::FleetEvent;
+using policy::JobId;
 using Instants = std::vector<std::pair<uint64_t, std::string>>;
 
 std::string host_list(const std::vector<HostId>& hosts) {
@@ -43,7 +43,7 @@ std::string words_of(const FleetEvent& event) {
   return "";
 }
 
-void write_fleet_events(const sched::Availability& availability, double end_s, uint64_t group, TraceWriter& trace) {
+void write_fleet_events(const policy::Availability& availability, double end_s, uint64_t group, TraceWriter& trace) {
   Instants instants;
   for (const FleetEvent& event : availability.events) {
     if (event.at_s > end_s) break;
@@ -56,7 +56,7 @@ void write_fleet_events(const sched::Availability& availability, double end_s, u
 using Times = std::vector<std::pair<double, double>>;
 
 // When each host was up.
-std::vector<Times> uptimes(size_t hosts, const sched::Availability& availability, double end_s) {
+std::vector<Times> uptimes(size_t hosts, const policy::Availability& availability, double end_s) {
   std::vector<Times> times(hosts);
   std::vector<double> since_s(hosts, 0);  // −1: down
   for (size_t h = 0; h < availability.up.size(); ++h) {
@@ -79,7 +79,7 @@ std::vector<Times> uptimes(size_t hosts, const sched::Availability& availability
 }
 
 // When each host was down, as slices.
-std::vector<std::vector<Slice>> downtimes(size_t hosts, const sched::Availability& availability, double end_s) {
+std::vector<std::vector<Slice>> downtimes(size_t hosts, const policy::Availability& availability, double end_s) {
   std::vector<std::vector<Slice>> slices;
   for (const Times& up : uptimes(hosts, availability, end_s)) {
     std::vector<Slice>& own = slices.emplace_back();
@@ -113,9 +113,9 @@ void write_samples(TraceWriter& trace, uint64_t group, const std::string& name, 
   write_counter(trace, group, name, unit, values);
 }
 
-std::string slices_text(const sched::Placement& placement) {
+std::string slices_text(const policy::Placement& placement) {
   std::string text;
-  for (const sched::Slice& slice : placement.slices)
+  for (const policy::Slice& slice : placement.slices)
     text += fmt::format("{}h{}.g{}:{}g@{}", text.empty() ? "" : " ", slice.host.value, slice.gpu, slice.slices,
                         slice.start);
   return text;
@@ -126,7 +126,7 @@ std::string slices_text(const sched::Placement& placement) {
 // The tracks of a run, of the stretches that are kept.
 class JobsTrace::Writer {
  public:
-  Writer(const JobsTrace& run, const sched::Outcome& outcome) : run_(run), outcome_(outcome) {}
+  Writer(const JobsTrace& run, const policy::Outcome& outcome) : run_(run), outcome_(outcome) {}
 
   std::string write() {
     const uint64_t events = trace_.group("events");
@@ -145,21 +145,21 @@ class JobsTrace::Writer {
   void write_cluster() {
     const uint64_t group = trace_.group("cluster");
     const double per_gpu = run_.fleet_.per_gpu;
-    const auto count = [&](const std::string& name, const std::string& unit, int sched::UseSample::*member) {
-      write_samples(trace_, group, name, unit, outcome_.use, [&](const sched::UseSample& use) {
+    const auto count = [&](const std::string& name, const std::string& unit, int policy::UseSample::*member) {
+      write_samples(trace_, group, name, unit, outcome_.use, [&](const policy::UseSample& use) {
         return std::pair<double, double>(use.at_s, use.*member / (unit == "GPUs" ? per_gpu : 1));
       });
     };
-    count("waiting jobs", "jobs", &sched::UseSample::waiting_jobs);
-    count("running jobs", "jobs", &sched::UseSample::running_jobs);
-    count("GPUs up", "GPUs", &sched::UseSample::up);
-    count("GPUs training", "GPUs", &sched::UseSample::training);
-    count("GPUs changing", "GPUs", &sched::UseSample::changing);
+    count("waiting jobs", "jobs", &policy::UseSample::waiting_jobs);
+    count("running jobs", "jobs", &policy::UseSample::running_jobs);
+    count("GPUs up", "GPUs", &policy::UseSample::up);
+    count("GPUs training", "GPUs", &policy::UseSample::training);
+    count("GPUs changing", "GPUs", &policy::UseSample::changing);
     for (size_t t = 0; t < run_.fleet_.types.size(); ++t) write_price(group, t);
   }
 
   void write_price(uint64_t group, size_t type) {
-    const sched::TypeSpec& spec = run_.fleet_.types[type];
+    const policy::TypeSpec& spec = run_.fleet_.types[type];
     std::vector<std::pair<double, double>> prices = {{0, spec.price_per_gpu_hour}};
     for (const FleetEvent& event : run_.availability_.events) {
       const bool own = event.kind == FleetEvent::Kind::kPrice && static_cast<size_t>(event.type.value) == type;
@@ -210,7 +210,7 @@ class JobsTrace::Writer {
     for (size_t i = 0; i < run_.stretches_.size(); ++i) {
       const Stretch& stretch = run_.stretches_[i];
       const std::string name = job_name(stretch.job) + (stretch.what == Stretch::What::kChanges ? ": changes" : "");
-      for (const sched::HostShare& share : stretch.placement.hosts)
+      for (const policy::HostShare& share : stretch.placement.hosts)
         slices[static_cast<size_t>(share.host.value)].push_back(slice_of(i, name));
     }
     const uint64_t group = trace_.group("hosts");
@@ -221,12 +221,12 @@ class JobsTrace::Writer {
   }
 
   const JobsTrace& run_;
-  const sched::Outcome& outcome_;
+  const policy::Outcome& outcome_;
   TraceWriter trace_;
 };
 
-JobsTrace::JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet,
-                     const sched::Availability& availability, size_t most_slices)
+JobsTrace::JobsTrace(const policy::Workload& workload, const policy::Fleet& fleet,
+                     const policy::Availability& availability, size_t most_slices)
     : workload_(workload),
       fleet_(fleet),
       availability_(availability),
@@ -237,7 +237,7 @@ JobsTrace::JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet,
     open_.push_back({.from_s = workload.jobs[j].submit_s, .job = JobId(static_cast<int64_t>(j))});
 }
 
-void JobsTrace::placed(double now_s, JobId job, const sched::Placement& placement, JobId beside) {
+void JobsTrace::placed(double now_s, JobId job, const policy::Placement& placement, JobId beside) {
   begin({.from_s = now_s,
          .job = job,
          .what = placement.empty() ? Stretch::What::kWaits : Stretch::What::kChanges,
@@ -289,7 +289,7 @@ bool JobsTrace::lost_a_host(const Stretch& ended) const {
                                       [](const FleetEvent& event, double at_s) { return event.at_s < at_s; });
   for (auto event = first; event != events.end() && event->at_s == ended.to_s; ++event) {
     if (event->kind != FleetEvent::Kind::kTaken && event->kind != FleetEvent::Kind::kFailed) continue;
-    for (const sched::HostShare& share : ended.placement.hosts)
+    for (const policy::HostShare& share : ended.placement.hosts)
       if (std::find(event->hosts.begin(), event->hosts.end(), share.host) != event->hosts.end()) return true;
   }
   return false;
@@ -350,7 +350,7 @@ std::string JobsTrace::placements_csv() const {
   for (size_t i = 0; i < stretches_.size(); ++i) {
     const Stretch& one = stretches_[i];
     std::string hosts;
-    for (const sched::HostShare& share : one.placement.hosts)
+    for (const policy::HostShare& share : one.placement.hosts)
       hosts += fmt::format("{}h{}:{}", hosts.empty() ? "" : " ", share.host.value, whole_gpus(share.gpus, per_gpu));
     text += fmt::format("{},{},{},{},{},{},{},{}\n", one.from_s, one.to_s,
                         csv_cell(workload_.jobs[static_cast<size_t>(one.job.value)].name),
@@ -360,11 +360,11 @@ std::string JobsTrace::placements_csv() const {
   return text;
 }
 
-std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& availability, double end_s) {
+std::string hosts_csv(const policy::Fleet& fleet, const policy::Availability& availability, double end_s) {
   std::string text = "host,type,gpus,up_from_s,up_to_s\n";
   const std::vector<Times> times = uptimes(fleet.hosts.size(), availability, end_s);
   for (size_t h = 0; h < times.size(); ++h) {
-    const sched::HostSpec& host = fleet.hosts[h];
+    const policy::HostSpec& host = fleet.hosts[h];
     const std::string& type = fleet.types[static_cast<size_t>(host.type.value)].name;
     for (const auto& [from_s, to_s] : times[h])
       text += fmt::format("h{},{},{},{},{}\n", h, csv_cell(type), host.gpus / fleet.per_gpu, from_s, to_s);
@@ -372,29 +372,29 @@ std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& avai
   return text;
 }
 
-std::string JobsTrace::finish(const sched::Outcome& outcome) {
+std::string JobsTrace::finish(const policy::Outcome& outcome) {
   for (size_t j = 0; j < open_.size(); ++j) {
-    const bool ran_on = !over_[j] || (j < outcome.jobs.size() && outcome.jobs[j].end == sched::JobEnd::kUnfinished);
+    const bool ran_on = !over_[j] || (j < outcome.jobs.size() && outcome.jobs[j].end == policy::JobEnd::kUnfinished);
     if (!over_[j]) ended(outcome.end_s, JobId(static_cast<int64_t>(j)));
     if (last_[j] == kNone) continue;
-    const sched::JobEnd end = j < outcome.jobs.size() ? outcome.jobs[j].end : sched::JobEnd::kFinished;
-    if (end == sched::JobEnd::kRefused) stretches_[last_[j]].reason = "refused";
-    if (end == sched::JobEnd::kTooLarge) stretches_[last_[j]].reason = "too large";
+    const policy::JobEnd end = j < outcome.jobs.size() ? outcome.jobs[j].end : policy::JobEnd::kFinished;
+    if (end == policy::JobEnd::kRefused) stretches_[last_[j]].reason = "refused";
+    if (end == policy::JobEnd::kTooLarge) stretches_[last_[j]].reason = "too large";
     if (ran_on) stretches_[last_[j]].reason = "end of run";
   }
   prune();
   return Writer(*this, outcome).write();
 }
 
-std::string recovery_trace(const std::string& job, int hosts, const sched::Availability& availability,
-                           const sched::RecoveryResult& result) {
+std::string recovery_trace(const std::string& job, int hosts, const policy::Availability& availability,
+                           const policy::RecoveryResult& result) {
   TraceWriter trace;
   const uint64_t events = trace.group("events");
   write_fleet_events(availability, result.to_s, events, trace);
   std::vector<Slice> slices;
   Instants changes;
   for (size_t i = 0; i < result.phases.size(); ++i) {
-    const sched::RecoveryPhase& phase = result.phases[i];
+    const policy::RecoveryPhase& phase = result.phases[i];
     const double to_s = i + 1 < result.phases.size() ? result.phases[i + 1].from_s : result.to_s;
     const int before = i > 0 ? result.phases[i - 1].used : 0;
     if (phase.used != before)
@@ -412,11 +412,11 @@ std::string recovery_trace(const std::string& job, int hosts, const sched::Avail
   const uint64_t cluster = trace.group("cluster");
   using Pair = std::pair<double, double>;
   write_samples(trace, cluster, "hosts up", "hosts", result.phases,
-                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.live); });
+                [](const policy::RecoveryPhase& phase) { return Pair(phase.from_s, phase.live); });
   write_samples(trace, cluster, "hosts in the job", "hosts", result.phases,
-                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.used); });
+                [](const policy::RecoveryPhase& phase) { return Pair(phase.from_s, phase.used); });
   write_samples(trace, cluster, "throughput", "samples/s", result.phases,
-                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.samples_per_s); });
+                [](const policy::RecoveryPhase& phase) { return Pair(phase.from_s, phase.samples_per_s); });
   trace.slices(trace.group("jobs"), job, std::move(slices));
   const uint64_t group = trace.group("hosts");
   std::vector<std::vector<Slice>> down = downtimes(static_cast<size_t>(hosts), availability, result.to_s);

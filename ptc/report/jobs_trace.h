@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/job.h"
-#include "ptc/sched/outcome.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/run/policy/outcome.h"
 
 namespace scalai::report {
 
@@ -17,17 +17,18 @@ namespace scalai::report {
 class JobsTrace {
  public:
   static constexpr size_t kMostSlices = 500'000;
-  JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet, const sched::Availability& availability,
+  JobsTrace(const policy::Workload& workload, const policy::Fleet& fleet, const policy::Availability& availability,
             size_t most_slices = kMostSlices);
 
   // `beside`: another job has the same GPUs.
-  void placed(double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId beside = sched::JobId());
-  void training(double now_s, sched::JobId job);
-  void ended(double now_s, sched::JobId job);
+  void placed(double now_s, policy::JobId job, const policy::Placement& placement,
+              policy::JobId beside = policy::JobId());
+  void training(double now_s, policy::JobId job);
+  void ended(double now_s, policy::JobId job);
 
   // After the run. Of more than `most_slices` slices those with the most GPU time are shown; an instant says how many
   // are left out.
-  std::string finish(const sched::Outcome& outcome);
+  std::string finish(const policy::Outcome& outcome);
 
   // placements.csv, after finish(): a row a stretch of the trace, in order of its end: from_s, to_s, job, what it did
   // (waits, changes, trains), its GPUs, how many of which host ("h0:8 h3:4"), which devices these are ("h0:0-7
@@ -39,27 +40,27 @@ class JobsTrace {
   struct Stretch {
     enum class What : uint8_t { kWaits, kChanges, kTrains };
     double from_s = 0, to_s = 0;
-    sched::JobId job;
+    policy::JobId job;
     What what = What::kWaits;
-    sched::Placement placement = {};
-    bool given = false;        // it got its GPUs at from_s; else it goes on with them
-    sched::JobId beside = {};  // of `given` ones
-    const char* reason = "";   // why it ended
+    policy::Placement placement = {};
+    bool given = false;         // it got its GPUs at from_s; else it goes on with them
+    policy::JobId beside = {};  // of `given` ones
+    const char* reason = "";    // why it ended
   };
   class Writer;
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
   void begin(Stretch stretch);
-  void end(double now_s, sched::JobId job);
+  void end(double now_s, policy::JobId job);
   const char* reason_of(const Stretch& ended, const Stretch& next) const;
   bool lost_a_host(const Stretch& ended) const;
   double gpu_s(const Stretch& stretch) const;
   static size_t slices_of(const Stretch& stretch) { return 1 + stretch.placement.hosts.size(); }
   void prune();
 
-  const sched::Workload& workload_;
-  const sched::Fleet& fleet_;
-  const sched::Availability& availability_;
+  const policy::Workload& workload_;
+  const policy::Fleet& fleet_;
+  const policy::Availability& availability_;
   const size_t most_slices_;
   std::vector<Stretch> open_;       // by job; waits at first
   std::vector<bool> over_;          // by job
@@ -69,10 +70,10 @@ class JobsTrace {
 };
 
 // hosts.csv of a run of many jobs that ended at end_s: a row a time that a host was up.
-std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& availability, double end_s);
+std::string hosts_csv(const policy::Fleet& fleet, const policy::Availability& availability, double end_s);
 
 // Of a recovery design on so many hosts: what the job did, hosts that come and go.
-std::string recovery_trace(const std::string& job, int hosts, const sched::Availability& availability,
-                           const sched::RecoveryResult& result);
+std::string recovery_trace(const std::string& job, int hosts, const policy::Availability& availability,
+                           const policy::RecoveryResult& result);
 
 }  // namespace scalai::report

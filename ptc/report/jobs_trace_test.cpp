@@ -8,10 +8,10 @@
 namespace scalai::report {
 namespace jobs_trace_test {
 
-using sched::FleetEvent;
-using sched::GpuType;
-using sched::JobId;
-using sched::Placement;
+using policy::FleetEvent;
+using policy::GpuType;
+using policy::JobId;
+using policy::Placement;
 using testing::ReadTrace;
 using testing::ReadTrack;
 using testing::slice_texts;
@@ -38,7 +38,7 @@ struct Example {
     fleet.hosts = {{GpuType(0), 2}, {GpuType(0), 2}};
     workload.jobs.resize(3);
     for (int j = 0; j < 3; ++j) {
-      sched::Job& job = workload.jobs[static_cast<size_t>(j)];
+      policy::Job& job = workload.jobs[static_cast<size_t>(j)];
       job.name = std::string(1, static_cast<char>('a' + j));
       job.submit_s = 10.0 * j;
       job.gpus = 2;
@@ -67,10 +67,10 @@ struct Example {
     if (placements != nullptr) *placements = trace.placements_csv();
     return bytes;
   }
-  sched::Workload workload;
-  sched::Fleet fleet;
-  sched::Availability availability;
-  sched::Outcome outcome;
+  policy::Workload workload;
+  policy::Fleet fleet;
+  policy::Availability availability;
+  policy::Outcome outcome;
 };
 
 TEST(JobsTrace, JobsAreSlicesOfTheirOwnAndOnTheirHosts) {
@@ -103,8 +103,8 @@ TEST(JobsTrace, PlacementsAreTheSameStretchesAsRows) {
 TEST(JobsTrace, RowsSayWhyAStretchEnded) {
   Example example;
   example.workload.jobs.resize(2);
-  example.outcome.jobs = {{.job = JobId(0), .end = sched::JobEnd::kRefused}, {.job = JobId(1)}};
-  example.outcome.jobs[1].end = sched::JobEnd::kUnfinished;
+  example.outcome.jobs = {{.job = JobId(0), .end = policy::JobEnd::kRefused}, {.job = JobId(1)}};
+  example.outcome.jobs[1].end = policy::JobEnd::kUnfinished;
   JobsTrace trace(example.workload, example.fleet, example.availability);
   trace.ended(9, JobId(0));
   trace.placed(20, JobId(1), on({1}));
@@ -172,12 +172,12 @@ TEST(JobsTrace, OfTooManyStretchesTheLargestAreShown) {
 
 TEST(RecoveryTrace, HostsPhasesAndChanges) {
   const Example example;
-  const sched::RecoveryResult result{.to_s = 100,
-                                     .phases = {{.from_s = 0, .live = 2, .used = 2, .samples_per_s = 0},
-                                                {.from_s = 5, .live = 2, .used = 2, .samples_per_s = 8},
-                                                {.from_s = 50, .live = 1, .used = 1, .samples_per_s = 0},
-                                                {.from_s = 60, .live = 1, .used = 1, .samples_per_s = 4},
-                                                {.from_s = 70, .live = 2, .used = 1, .samples_per_s = 4}}};
+  const policy::RecoveryResult result{.to_s = 100,
+                                      .phases = {{.from_s = 0, .live = 2, .used = 2, .samples_per_s = 0},
+                                                 {.from_s = 5, .live = 2, .used = 2, .samples_per_s = 8},
+                                                 {.from_s = 50, .live = 1, .used = 1, .samples_per_s = 0},
+                                                 {.from_s = 60, .live = 1, .used = 1, .samples_per_s = 4},
+                                                 {.from_s = 70, .live = 2, .used = 1, .samples_per_s = 4}}};
   const std::string bytes = recovery_trace("llm", 2, example.availability, result);
   EXPECT_EQ(bytes, recovery_trace("llm", 2, example.availability, result));
   const ReadTrace trace(bytes);

@@ -11,7 +11,7 @@
 namespace scalai::report {
 namespace {
 
-using sched::JobId;
+using policy::JobId;
 using Devices = std::vector<int>;  // of one host, rising
 
 // {0, 1, 3} → "0-1+3".
@@ -29,8 +29,8 @@ std::string ranges(const Devices& devices) {
 
 class Seating {
  public:
-  Seating(const sched::Fleet& fleet, const std::vector<Seats>& seats) : seats_(seats), texts_(seats.size()) {
-    for (const sched::HostSpec& host : fleet.hosts) users_.emplace_back(static_cast<size_t>(host.gpus), 0);
+  Seating(const policy::Fleet& fleet, const std::vector<Seats>& seats) : seats_(seats), texts_(seats.size()) {
+    for (const policy::HostSpec& host : fleet.hosts) users_.emplace_back(static_cast<size_t>(host.gpus), 0);
   }
 
   std::vector<std::string> run() {
@@ -81,7 +81,7 @@ class Seating {
   void keep(size_t seat, const OnHosts& before) {
     const Seats& one = seats_[seat];
     if (one.beside.valid()) return;
-    for (const sched::HostShare& share : one.placement->hosts) {
+    for (const policy::HostShare& share : one.placement->hosts) {
       const auto old = before.find(share.host);
       if (old == before.end()) continue;
       for (const int device : old->second) {
@@ -96,7 +96,7 @@ class Seating {
     const Seats& one = seats_[seat];
     const auto leader = one.beside.valid() ? has_.find(one.beside) : has_.end();
     const OnHosts shared = leader == has_.end() ? OnHosts() : leader->second;
-    for (const sched::HostShare& share : one.placement->hosts) {
+    for (const policy::HostShare& share : one.placement->hosts) {
       Devices& devices = has_[one.job][share.host];
       if (const auto there = shared.find(share.host); there != shared.end()) {
         for (const int device : there->second)
@@ -135,7 +135,7 @@ class Seating {
 
 }  // namespace
 
-std::vector<std::string> devices_of(const sched::Fleet& fleet, const std::vector<Seats>& seats) {
+std::vector<std::string> devices_of(const policy::Fleet& fleet, const std::vector<Seats>& seats) {
   return Seating(fleet, seats).run();
 }
 

@@ -7,14 +7,14 @@
 namespace scalai::report {
 namespace placement_devices_test {
 
-using sched::GpuType;
-using sched::JobId;
-using sched::Placement;
+using policy::GpuType;
+using policy::JobId;
+using policy::Placement;
 using ::testing::ElementsAre;
 
 // Hosts of four GPUs.
-sched::Fleet fleet_of(int hosts) {
-  sched::Fleet fleet;
+policy::Fleet fleet_of(int hosts) {
+  policy::Fleet fleet;
   fleet.types = {{"v100", 0}};
   for (int h = 0; h < hosts; ++h) fleet.hosts.push_back({GpuType(0), 4});
   return fleet;

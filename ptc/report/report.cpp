@@ -6,10 +6,10 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/control/event_text.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/report/internal/report_files.h"
 #include "ptc/report/internal/summary.h"
+#include "ptc/run/control/event_text.h"
 
 namespace scalai::report {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/base/screen.h"
-#include "ptc/control/records.h"
+#include "ptc/run/control/records.h"
 
 namespace scalai::report {
 

@@ -161,8 +161,8 @@ Better better_of(const std::string& metric) {
 }
 
 std::vector<Metric> known_metrics() {
-  std::vector<Metric> known = metrics_of(sched::Workload{}, sched::Outcome{});
-  for (Metric& metric : metrics_of(sched::RecoveryResult{})) {
+  std::vector<Metric> known = metrics_of(policy::Workload{}, policy::Outcome{});
+  for (Metric& metric : metrics_of(policy::RecoveryResult{})) {
     const bool twice = std::any_of(known.begin(), known.end(), [&](const Metric& m) { return m.name == metric.name; });
     if (!twice) known.push_back(std::move(metric));
   }

@@ -90,7 +90,7 @@ JobTotals totals_of(const std::vector<ReconfigurationSummary>& reconfigurations)
   return totals;
 }
 
-DatasetSummary summarize(const data::State& state, const control::DatasetRecord& record) {
+DatasetSummary summarize(const datasets::State& state, const control::DatasetRecord& record) {
   return {.index = state.index,
           .samples = record.samples,
           .sequence = state.sequence,

@@ -9,7 +9,7 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
-#include "ptc/change/stages.h"
+#include "ptc/cost/change/stages.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/proto/textproto.h"

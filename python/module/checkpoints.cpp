@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/checkpoint.h"
-#include "ptc/checkpoint/views/reshard.h"
+#include "ptc/store/views/checkpoint.h"
+#include "ptc/store/views/reshard.h"
 #include "python/module/module.h"
 #include "python/module/transforms.h"
 
@@ -25,8 +25,8 @@ namespace nb = nanobind;
 namespace scalai::python {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::LogicalState;
+using store::Checkpoint;
+using store::LogicalState;
 using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // For nanobind, which takes no pointers to const.
@@ -38,19 +38,19 @@ struct Opened {
 Opened open(const std::filesystem::path& path, const std::string& names, const std::string& layout,
             const std::filesystem::path& config, const std::string& model, const nb::list& transforms,
             const std::vector<std::string>& drop) {
-  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config.string(), .model = model};
+  store::OpenOptions options{.names = names, .from = layout, .config = config.string(), .model = model};
   options.transforms = steps_of(transforms);
   Opened opened;
   std::vector<std::string> words = drop;
   opened.drop_masters = std::erase(words, "masters") > 0;  // of what is written; what is read has them
-  checkpoint::add_drop(words, options);
+  store::add_drop(words, options);
   opened.drop_optimizer = options.drop_optimizer;
   opened.checkpoint = value_of(Checkpoint::open(path.string(), options));
   return opened;
 }
 
 nb::dict info_of(const Opened& opened) {
-  const checkpoint::CheckpointInfo& info = opened.checkpoint->info();
+  const store::CheckpointInfo& info = opened.checkpoint->info();
   nb::dict told;
   told["kind"] = std::string(name_of(info.kind));
   told["layout"] = info.layout;
@@ -124,28 +124,28 @@ void confirm(const Opened& opened) {
 
 nb::dict reshard(const Opened& opened, const std::filesystem::path& target, const std::string& to,
                  int64_t process_memory, int threads, bool verify_too, bool force, bool restart) {
-  const checkpoint::ReshardOptions options{.target = target.string(),
-                                           .memory_cap = process_memory,
-                                           .threads = threads,
-                                           .verify = verify_too,
-                                           .families = {},
-                                           .force = force,
-                                           .restart = restart,
-                                           .progress = {}};
-  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
+  const store::ReshardOptions options{.target = target.string(),
+                                      .memory_cap = process_memory,
+                                      .threads = threads,
+                                      .verify = verify_too,
+                                      .families = {},
+                                      .force = force,
+                                      .restart = restart,
+                                      .progress = {}};
+  absl::StatusOr<store::ReshardResult> result = absl::InternalError("");
   {
     const nb::gil_scoped_release others_run;  // functions of Python take the lock
-    result = [&]() -> absl::StatusOr<checkpoint::ReshardResult> {
-      SCALAI_ASSIGN_OR_RETURN(checkpoint::ViewSpec spec, checkpoint::parse_view_name(to));
+    result = [&]() -> absl::StatusOr<store::ReshardResult> {
+      SCALAI_ASSIGN_OR_RETURN(store::ViewSpec spec, store::parse_view_name(to));
       spec.optimizer = !opened.drop_optimizer;
       spec.masters = spec.optimizer && !opened.drop_masters;
-      SCALAI_RETURN_IF_ERROR(checkpoint::check_places(*opened.checkpoint, spec));
-      SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(opened.checkpoint, std::move(spec)));
-      SCALAI_ASSIGN_OR_RETURN(const checkpoint::ReshardPlan plan, plan_reshard(*view, options));
-      return checkpoint::reshard(*view, plan, options);
+      SCALAI_RETURN_IF_ERROR(store::check_places(*opened.checkpoint, spec));
+      SCALAI_ASSIGN_OR_RETURN(const auto view, store::View::make(opened.checkpoint, std::move(spec)));
+      SCALAI_ASSIGN_OR_RETURN(const store::ReshardPlan plan, plan_reshard(*view, options));
+      return store::reshard(*view, plan, options);
     }();
   }
-  const checkpoint::ReshardResult done = value_of(std::move(result));
+  const store::ReshardResult done = value_of(std::move(result));
   nb::dict told;
   told["files"] = done.files;
   told["bytes"] = done.bytes_total;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 #include "python/module/module.h"
 
 namespace nb = nanobind;

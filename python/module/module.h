@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ptc/model/model.h"
-#include "ptc/tensor/box.h"
-#include "ptc/tensor/dtype.h"
+#include "ptc/state/model/model.h"
+#include "ptc/state/tensor/box.h"
+#include "ptc/state/tensor/dtype.h"
 
 namespace scalai::python {
 

@@ -13,14 +13,14 @@
 
 #include "apps/plan/plan_output.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/strategy.h"
+#include "ptc/state/collection/collection_file.h"
 #include "python/module/module.h"
 
 namespace nb = nanobind;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/data/account.h"
-#include "ptc/data/order.h"
-#include "ptc/data/share.h"
-#include "ptc/data/state.h"
+#include "ptc/store/datasets/account.h"
+#include "ptc/store/datasets/order.h"
+#include "ptc/store/datasets/share.h"
+#include "ptc/store/datasets/state.h"
 #include "python/module/module.h"
 
 namespace nb = nanobind;
@@ -22,16 +22,16 @@ namespace {
 struct SampleSteps {
   explicit SampleSteps(const std::string& text) : steps(state_of(text)), order(order_of(steps.first())) {}
 
-  static data::State state_of(const std::string& text) {
-    data::State state = value_of(data::parse_state(text));
-    check(data::validate(state));
+  static datasets::State state_of(const std::string& text) {
+    datasets::State state = value_of(datasets::parse_state(text));
+    check(datasets::validate(state));
     return state;
   }
-  static data::Order order_of(const data::State& state) { return {state.samples, state.shuffle, state.seed}; }
+  static datasets::Order order_of(const datasets::State& state) { return {state.samples, state.shuffle, state.seed}; }
 
   void check_step(int64_t step) const {
     if (step < steps.first().step) check(invalid("step " + std::to_string(step) + " is before the state's own"));
-    if (step > data::kMostInState) check(invalid("step " + std::to_string(step) + " is beyond 2^52"));
+    if (step > datasets::kMostInState) check(invalid("step " + std::to_string(step) + " is beyond 2^52"));
   }
   std::string state_at(int64_t step) const {
     check_step(step);
@@ -41,7 +41,7 @@ struct SampleSteps {
     check_step(step);
     if (rank < 0 || rank >= ranks)
       check(invalid("there is no data-parallel rank " + std::to_string(rank) + " of " + std::to_string(ranks)));
-    const data::PositionRange range = positions_of(steps, step, {rank, ranks});
+    const datasets::PositionRange range = positions_of(steps, step, {rank, ranks});
     std::vector<int64_t> ids;
     ids.reserve(static_cast<size_t>(range.size()));
     const int64_t pass = steps.batch(step).pass;
@@ -49,28 +49,29 @@ struct SampleSteps {
     return ids;
   }
 
-  // The account (ptc/data/account.h) of ids that were read as a rank's share of a step: their number, and two sums.
+  // The account (ptc/store/datasets/account.h) of ids that were read as a rank's share of a step: their number, and two
+  // sums.
   std::tuple<int64_t, uint64_t, uint64_t> account(const std::vector<int64_t>& ids, int64_t step, int rank,
                                                   int ranks) const {
     check_step(step);
-    const data::PositionRange range = positions_of(steps, step, {rank, ranks});
+    const datasets::PositionRange range = positions_of(steps, step, {rank, ranks});
     if (static_cast<int64_t>(ids.size()) != range.size())
       check(invalid(std::to_string(ids.size()) + " ids were read in step " + std::to_string(step) + ", of a share of " +
                     std::to_string(range.size())));
-    data::SampleAccount read;
+    datasets::SampleAccount read;
     for (size_t i = 0; i < ids.size(); ++i)
       read.add(steps.batch(step).pass, range.begin + static_cast<int64_t>(i), ids[i]);
     return {read.samples, read.sum_low, read.sum_high};
   }
 
-  data::Steps steps;
-  data::Order order;
+  datasets::Steps steps;
+  datasets::Order order;
 };
 
 }  // namespace
 
 void add_samples(nb::module_& module) {
-  module.attr("most_steps") = data::kMostInState;
+  module.attr("most_steps") = datasets::kMostInState;
   nb::class_<SampleSteps>(module, "SampleSteps")
       .def(nb::init<const std::string&>(), nb::arg("state"))
       .def("state_at", &SampleSteps::state_at, nb::arg("step"))

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "ptc/base/status.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 #include "python/module/module.h"
 
 namespace nb = nanobind;

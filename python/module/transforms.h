@@ -1,11 +1,11 @@
 #pragma once
-// Steps of ptc/transform from Python: texts, and functions of users, which any thread may call.
+// Steps of ptc/state/transform from Python: texts, and functions of users, which any thread may call.
 
 #include <nanobind/nanobind.h>
 
 #include <vector>
 
-#include "ptc/transform/transform.h"
+#include "ptc/state/transform/transform.h"
 
 namespace scalai::python {
 

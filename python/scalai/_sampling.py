@@ -84,7 +84,7 @@ class Sampler:
         return self._steps.account(ids, step, self.rank, self.ranks) if read_step == step else None
 
     def state_dict(self) -> dict[str, Any]:
-        """The position as `ptc/data` writes it (docs/reports.md, the dataset state); ranks are no part of it."""
+        """The position as `ptc/store/datasets` writes it (docs/reports.md, the dataset state); ranks are no part of it."""
         return json.loads(self._steps.state_at(self.step))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ptc/change/network.h"
-#include "ptc/parallel/schedule.h"
+#include "ptc/cost/change/network.h"
+#include "ptc/cost/step/schedule.h"
 #include "sim/internal/iteration_graph.h"
 #include "sim/iteration.h"
 
@@ -71,7 +71,7 @@ class IterationEngine {
   };
   struct Unit {
     const IterationRank* rank = nullptr;
-    const parallel::StageWork* work = nullptr;
+    const step::StageWork* work = nullptr;
     Phase phase = Phase::kParametersRest;
     Waits waits = Waits::kNot;
     int64_t slot = 0;                       // of all that it does
@@ -81,16 +81,16 @@ class IterationEngine {
   };
   struct Job {
     const IterationJob* job = nullptr;
-    parallel::PipelineShape shape;
+    step::PipelineShape shape;
     int64_t slots_per_step = 0;
     // By stage: of one step; of as many as were asked for where steps do not end (2BW).
-    std::vector<std::vector<parallel::Slot>> slots = {};
+    std::vector<std::vector<step::Slot>> slots = {};
     int units = 0;
     std::vector<int> at_barrier = {};   // units
     std::vector<int> finished = {};     // units, by step
     std::vector<double> ended_at = {};  // by step
 
-    bool flushes() const { return shape.schedule != parallel::Schedule::kTwoBW; }
+    bool flushes() const { return shape.schedule != step::Schedule::kTwoBW; }
   };
   struct Part {  // of a unit in a collective
     int unit = 0;
@@ -127,7 +127,7 @@ class IterationEngine {
   void end_flow(change::FlowId flow);
   void start_timer(double seconds, Event event, int id, bool backward = false);
   void start_flow(FlowEnds ends, double bytes, FlowUse use);
-  void join(int unit, Channel channel, const parallel::Communication& what, double share, bool in_background);
+  void join(int unit, Channel channel, const step::Communication& what, double share, bool in_background);
   void start_group(int id);
   void end_part(int id);
   void end_background(int unit, Channel channel);
@@ -135,25 +135,25 @@ class IterationEngine {
   void resume(int unit, Waits from);
   void proceed(int unit);
   void end_slot(int unit);
-  const parallel::Slot& slot_of(const Unit& unit);
+  const step::Slot& slot_of(const Unit& unit);
 
   // iteration_phases.cpp: what a phase does; false: the unit must wait
   bool enter(int unit);
   bool enter_end_of_step(int unit);
-  bool is_piece_end(const Unit& unit, const parallel::Slot& slot, bool first) const;
+  bool is_piece_end(const Unit& unit, const step::Slot& slot, bool first) const;
   bool work(int unit, double seconds);
-  bool collective(int unit, Channel channel, const parallel::Communication& what, double share = 1);
+  bool collective(int unit, Channel channel, const step::Communication& what, double share = 1);
   void in_background(int unit, Channel channel, double share, int times = 1);
   bool background_done(int unit, Channel channel, int times);
-  bool await_message(int unit, const parallel::Slot& slot);
-  bool send(int unit, const parallel::Slot& slot);
-  const parallel::Communication& message_of(const Unit& unit, bool backward) const;
+  bool await_message(int unit, const step::Slot& slot);
+  bool send(int unit, const step::Slot& slot);
+  const step::Communication& message_of(const Unit& unit, bool backward) const;
   bool barrier(int unit);
-  static const parallel::Communication& communication_of(const Unit& unit, Channel channel);
+  static const step::Communication& communication_of(const Unit& unit, Channel channel);
 
   const Job& job_of(const Unit& unit) const { return jobs_[static_cast<size_t>(unit.rank->job)]; }
   Unit& unit_of(int unit) { return units_[static_cast<size_t>(unit)]; }
-  const parallel::StepParts& parts_of(const Unit& unit) const {
+  const step::StepParts& parts_of(const Unit& unit) const {
     return job_of(unit).job->parts[static_cast<size_t>(unit.rank->parts)];
   }
 

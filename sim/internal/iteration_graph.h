@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "ptc/change/network.h"
-#include "ptc/change/platform.h"
+#include "ptc/cost/change/network.h"
+#include "ptc/cost/change/platform.h"
 #include "sim/iteration.h"
 
 namespace scalai::sim {

@@ -12,12 +12,12 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 // Seconds from a number of GPUs to another: 0 before = the job has none.
 struct Step {
-  const Job* spec = nullptr;
+  const policy::Job* spec = nullptr;
   int from_gpus = 0;
   int to_gpus = 0;
   ChangeCause cause = ChangeCause::kPolicy;
@@ -40,14 +40,14 @@ class TimedChanges : public ChangeModel {
     return 0.0;
   }
 
-  void cancel(JobId job, double /*now_s*/) override {
+  void cancel(policy::JobId job, double /*now_s*/) override {
     const auto it = end_of_.find(job);
     if (it == end_of_.end()) return;
     ends_.erase({it->second, job});
     end_of_.erase(it);
   }
 
-  double next_end_s() const override { return ends_.empty() ? kNever : ends_.begin()->first; }
+  double next_end_s() const override { return ends_.empty() ? policy::kNever : ends_.begin()->first; }
 
   std::vector<ChangeEnd> advance(double to_s) override {
     std::vector<ChangeEnd> ended;
@@ -59,7 +59,7 @@ class TimedChanges : public ChangeModel {
     return ended;
   }
 
-  double expected_s(const Job& job, int from_gpus, int to_gpus) const override {
+  double expected_s(const policy::Job& job, int from_gpus, int to_gpus) const override {
     const ChangeCause cause = from_gpus > 0 ? ChangeCause::kPolicy : ChangeCause::kResume;
     return seconds_of_(Step{.spec = &job, .from_gpus = from_gpus, .to_gpus = to_gpus, .cause = cause});
   }
@@ -69,8 +69,8 @@ class TimedChanges : public ChangeModel {
  private:
   SecondsOf seconds_of_;
   std::string description_;
-  std::set<std::pair<double, JobId>> ends_;
-  std::map<JobId, double> end_of_;
+  std::set<std::pair<double, policy::JobId>> ends_;
+  std::map<policy::JobId, double> end_of_;
 };
 
 // What a published system charges; docs/scenarios.md has the table with sources. `start` = also for the first GPUs.
@@ -194,7 +194,7 @@ std::vector<std::string> change_preset_names() {
   return names;
 }
 
-absl::StatusOr<std::unique_ptr<ChangeModel>> make_preset_changes(const std::string& name, const Fleet& fleet) {
+absl::StatusOr<std::unique_ptr<ChangeModel>> make_preset_changes(const std::string& name, const policy::Fleet& fleet) {
   const int gpus = fleet.gpus();
   for (const Preset& preset : kPresets) {
     if (name != preset.name) continue;
@@ -213,4 +213,4 @@ absl::StatusOr<std::unique_ptr<ChangeModel>> make_preset_changes(const std::stri
                                           : fmt::format("; did you mean \"{}\"?", near)));
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

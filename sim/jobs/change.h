@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/job.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/job.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 enum class ChangeCause : uint8_t {
   kStart,   // first GPUs of the job
@@ -23,10 +23,10 @@ enum class ChangeCause : uint8_t {
 
 // One change. The placements must live during begin() only.
 struct Change {
-  JobId job;
-  const Job* spec = nullptr;        // outlives the model
-  const Placement* from = nullptr;  // before (kResume: the last one with GPUs); empty at the start
-  const Placement* to = nullptr;
+  policy::JobId job;
+  const policy::Job* spec = nullptr;        // outlives the model
+  const policy::Placement* from = nullptr;  // before (kResume: the last one with GPUs); empty at the start
+  const policy::Placement* to = nullptr;
   ChangeCause cause = ChangeCause::kPolicy;
   std::vector<HostId> lost;  // hosts of `from` that are gone
   double now_s = 0;
@@ -35,13 +35,13 @@ struct Change {
 };
 
 struct ChangeEnd {
-  JobId job;
+  policy::JobId job;
   double at_s = 0;
 };
 
 // Iterations to run again.
 struct LostWork {
-  JobId job;
+  policy::JobId job;
   double iterations = 0;
 };
 
@@ -53,7 +53,7 @@ class ChangeModel {
   // under way. Returns the lost work: iterations to run again, >= 0.
   virtual absl::StatusOr<double> begin(const Change& change) = 0;
   // Abandons the change of a job that lost its GPUs or finished; no effect if there is none.
-  virtual void cancel(JobId job, double now_s) = 0;
+  virtual void cancel(policy::JobId job, double now_s) = 0;
   // A host failed (kLost) or was taken (kTaken) at now_s, after the jobs on it lost their GPUs. Other jobs with state
   // on it notice it at their next change. A change under way that takes state from the host is planned again from now
   // on. Returns the work lost by that, by job.
@@ -68,15 +68,16 @@ class ChangeModel {
   // Training jobs share the fabric with changes. training() and idle() report where jobs train; step_rate() is the
   // share of the nominal step rate of a training job, in (0, 1]. The engine queries all training jobs again when
   // `step_rate_version` changed. Default: no contention.
-  virtual void training(JobId /*job*/, const Job& /*spec*/, const Placement& /*placement*/, double /*now_s*/) {}
-  virtual void idle(JobId /*job*/, double /*now_s*/) {}
+  virtual void training(policy::JobId /*job*/, const policy::Job& /*spec*/, const policy::Placement& /*placement*/,
+                        double /*now_s*/) {}
+  virtual void idle(policy::JobId /*job*/, double /*now_s*/) {}
   virtual uint64_t step_rate_version() const { return 0; }
-  virtual double step_rate(JobId /*job*/) const { return 1; }
+  virtual double step_rate(policy::JobId /*job*/) const { return 1; }
   // True if step_rate() can differ from 1.
   virtual bool slows_training() const { return false; }
 
   // Expected seconds of a change, for policies that weigh it.
-  virtual double expected_s(const Job& job, int from_gpus, int to_gpus) const = 0;
+  virtual double expected_s(const policy::Job& job, int from_gpus, int to_gpus) const = 0;
   virtual std::string description() const = 0;
 };
 
@@ -90,7 +91,7 @@ std::unique_ptr<ChangeModel> make_constant_changes(const ConstantCost& cost);
 // Published constants by name: "none", "gavel-sim", "pollux", "sia", "elasticflow", "tiresias", "afs", "oobleck",
 // "bamboo", "varuna", "parcae" (docs/scenarios.md). `fleet` is used during the call only. InvalidArgument: another
 // name; the message has the closest ones.
-absl::StatusOr<std::unique_ptr<ChangeModel>> make_preset_changes(const std::string& name, const Fleet& fleet);
+absl::StatusOr<std::unique_ptr<ChangeModel>> make_preset_changes(const std::string& name, const policy::Fleet& fleet);
 std::vector<std::string> change_preset_names();
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -6,19 +6,19 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/change/maxmin.h"
-#include "ptc/change/platform.h"
+#include "ptc/cost/change/maxmin.h"
+#include "ptc/cost/change/platform.h"
 #include "sim/internal/at.h"
 #include "sim/jobs/internal/training_shares.h"
 
 namespace scalai::sim {
 namespace {
 
-using sched::FlowGroup;
-using sched::JobId;
-using sched::kNever;
-using sched::Place;
-using sched::TrainingTraffic;
+using jobs::FlowGroup;
+using jobs::Place;
+using jobs::TrainingTraffic;
+using policy::JobId;
+using policy::kNever;
 
 std::vector<double> bandwidths_of(const change::NetworkSpec& spec) {
   std::vector<double> rates;
@@ -42,12 +42,12 @@ class AloneNetwork {
   }
 
   double run() {
-    for (size_t left = flows_; left > 0;) left -= network_.advance_to(kNever).size();
+    for (size_t left = flows_; left > 0;) left -= network_.advance_to(policy::kNever).size();
     return network_.now_s();
   }
   // What each flow has still to send after so long.
   std::vector<double> bytes_left_after(double seconds) {
-    while (network_.now_s() < seconds && network_.next_end_s() < kNever) network_.advance_to(seconds);
+    while (network_.now_s() < seconds && network_.next_end_s() < policy::kNever) network_.advance_to(seconds);
     std::vector<double> left;
     for (size_t f = 0; f < flows_; ++f) left.push_back(network_.bytes_left(static_cast<change::FlowId>(f)));
     return left;
@@ -89,10 +89,10 @@ class SharedFabric final : public ChangeFabric {
   void cancel(GroupId group, double now_s) override;
   double next_end_s() const override;
   std::vector<End> advance(double to_s) override;
-  void train(JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
+  void train(policy::JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
              double now_s) override;
-  void stop(JobId job, double now_s) override;
-  double step_rate(JobId job) const override { return training_.step_rate(job); }
+  void stop(policy::JobId job, double now_s) override;
+  double step_rate(policy::JobId job) const override { return training_.step_rate(job); }
   uint64_t step_rate_version() const override { return training_.version(); }
   double alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const override;
   std::string description() const override {
@@ -127,7 +127,7 @@ class SharedFabric final : public ChangeFabric {
   void release(GroupId id);
   void leave(Group& group);
   void refresh();
-  double next_alone_s() const { return alone_.empty() ? kNever : alone_.begin()->first; }
+  double next_alone_s() const { return alone_.empty() ? policy::kNever : alone_.begin()->first; }
   void end_flows(const std::vector<change::FlowEnd>& ends, std::vector<End>& ended);
   change::MaxMinBackend& network();
 
@@ -140,9 +140,9 @@ class SharedFabric final : public ChangeFabric {
   std::map<GroupId, Group> groups_;
   std::set<std::pair<double, GroupId>> alone_;  // by end
   std::map<change::FlowId, GroupId> group_of_flow_;
-  std::map<JobId, Training> jobs_;
-  std::vector<std::vector<GroupId>> groups_on_;  // by link
-  std::vector<std::vector<JobId>> jobs_on_;      // by link
+  std::map<policy::JobId, Training> jobs_;
+  std::vector<std::vector<GroupId>> groups_on_;      // by link
+  std::vector<std::vector<policy::JobId>> jobs_on_;  // by link
   mutable std::map<AloneKey, double> alone_known_;
   mutable std::vector<std::shared_ptr<const FlowGroup>> kept_;  // keys are addresses
   mutable FabricCounts counts_;
@@ -220,8 +220,8 @@ void SharedFabric::pass(double now_s) {
   now_s_ = now_s;
 }
 
-sched::Fabric::GroupId SharedFabric::start(std::shared_ptr<const FlowGroup> group, std::vector<HostId> hosts,
-                                           double now_s) {
+jobs::Fabric::GroupId SharedFabric::start(std::shared_ptr<const FlowGroup> group, std::vector<HostId> hosts,
+                                          double now_s) {
   pass(now_s);
   const GroupId id = next_++;
   Group& added = groups_[id];
@@ -243,16 +243,16 @@ sched::Fabric::GroupId SharedFabric::start(std::shared_ptr<const FlowGroup> grou
 void SharedFabric::occupy(GroupId id) {
   Group& group = groups_.at(id);
   std::set<GroupId> others;
-  std::set<JobId> jobs;
+  std::set<policy::JobId> jobs;
   for (const int link : group.links) {
     others.insert(groups_on_[at(link)].begin(), groups_on_[at(link)].end());
     jobs.insert(jobs_on_[at(link)].begin(), jobs_on_[at(link)].end());
     if (groups_on_[at(link)].empty()) {
-      for (const JobId job : jobs_on_[at(link)]) ++jobs_.at(job).used_links;
+      for (const policy::JobId job : jobs_on_[at(link)]) ++jobs_.at(job).used_links;
     }
     groups_on_[at(link)].push_back(id);
   }
-  for (const JobId job : jobs) {
+  for (const policy::JobId job : jobs) {
     if (training_.has(job)) continue;
     training_.add(job, jobs_.at(job).job);
   }
@@ -306,7 +306,7 @@ void SharedFabric::release(GroupId id) {
   for (const int link : group.links) {
     std::erase(groups_on_[at(link)], id);
     if (!groups_on_[at(link)].empty()) continue;
-    for (const JobId job : jobs_on_[at(link)]) {
+    for (const policy::JobId job : jobs_on_[at(link)]) {
       if (--jobs_.at(job).used_links == 0) training_.remove(job);
     }
   }
@@ -327,7 +327,7 @@ void SharedFabric::refresh() {
 
 double SharedFabric::next_end_s() const {
   const bool none = network_ == nullptr || group_of_flow_.empty();
-  return std::min(next_alone_s(), none ? kNever : network_->next_end_s());
+  return std::min(next_alone_s(), none ? policy::kNever : network_->next_end_s());
 }
 
 void SharedFabric::end_flows(const std::vector<change::FlowEnd>& ends, std::vector<End>& ended) {
@@ -345,7 +345,7 @@ void SharedFabric::end_flows(const std::vector<change::FlowEnd>& ends, std::vect
   }
 }
 
-std::vector<sched::Fabric::End> SharedFabric::advance(double to_s) {
+std::vector<jobs::Fabric::End> SharedFabric::advance(double to_s) {
   std::vector<End> ended;
   for (double next_s = next_end_s(); next_s <= to_s; next_s = next_end_s()) {
     now_s_ = std::max(now_s_, next_s);
@@ -366,7 +366,7 @@ std::vector<sched::Fabric::End> SharedFabric::advance(double to_s) {
 
 // ---- training -------------------------------------------------------------------------------------------------------
 
-void SharedFabric::train(JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
+void SharedFabric::train(policy::JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
                          double now_s) {
   stop(job, now_s);
   if (traffic == nullptr) return;
@@ -392,7 +392,7 @@ void SharedFabric::train(JobId job, std::shared_ptr<const TrainingTraffic> traff
   refresh();
 }
 
-void SharedFabric::stop(JobId job, double now_s) {
+void SharedFabric::stop(policy::JobId job, double now_s) {
   pass(now_s);
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;

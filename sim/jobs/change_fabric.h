@@ -1,7 +1,7 @@
 #pragma once
-// The fabric that many jobs share: changes of GPUs as flows over the links of ptc/change/platform.h, with max-min fair
-// shares by our exact solver, beside the traffic of training jobs. Implements sim/jobs/planned/fabric.h; independent of
-// SimGrid. One thread.
+// The fabric that many jobs share: changes of GPUs as flows over the links of ptc/cost/change/platform.h, with max-min
+// fair shares by our exact solver, beside the traffic of training jobs. Implements sim/jobs/planned/fabric.h;
+// independent of SimGrid. One thread.
 //
 // Changes share links with each other as all flows do. A training job is not simulated step by step. While no change
 // uses a link of its traffic, it has its nominal step rate; contention among training jobs is not modelled. Otherwise:
@@ -35,7 +35,7 @@ struct FabricCounts {
   int64_t alone_solved = 0;  // times alone that were computed, not cached
 };
 
-class ChangeFabric : public sched::Fabric {
+class ChangeFabric : public jobs::Fabric {
  public:
   // Lives as long as the fabric.
   virtual const FabricCounts& counts() const = 0;

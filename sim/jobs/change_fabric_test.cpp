@@ -6,18 +6,18 @@
 #include <map>
 
 #include "ptc/base/random.h"
-#include "ptc/change/maxmin.h"
-#include "ptc/change/platform.h"
+#include "ptc/cost/change/maxmin.h"
+#include "ptc/cost/change/platform.h"
 #include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
 
-using sched::Fabric;
-using sched::FlowGroup;
-using sched::JobId;
-using sched::Place;
-using sched::TrainingTraffic;
+using jobs::Fabric;
+using jobs::FlowGroup;
+using jobs::Place;
+using jobs::TrainingTraffic;
+using policy::JobId;
 
 std::shared_ptr<const FlowGroup> group_of(std::vector<FlowGroup::Flow> flows) {
   auto group = std::make_shared<FlowGroup>();
@@ -66,7 +66,7 @@ TEST(ChangeFabric, AGroupAloneTakesWhatItsLinksNeed) {
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended[0].group, group);
   EXPECT_DOUBLE_EQ(ended[0].at_s, 15);
-  EXPECT_EQ(fabric->next_end_s(), sched::kNever);
+  EXPECT_EQ(fabric->next_end_s(), policy::kNever);
 }
 
 // 100 bytes from 0 s, 100 more over the same NIC from 4 s: the first has 60 left, which takes it 12 s at half the
@@ -102,17 +102,17 @@ TEST(ChangeFabric, OneThatIsCancelledLeavesTheNic) {
 TEST(ChangeFabric, AChangeAndTrainingOnOneNic) {
   const cluster::Cluster cluster = plain_cluster(3);
   const auto fabric = make_change_fabric(cluster);
-  fabric->train(JobId(0), traffic(), hosts({0, 1}), 0);
-  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  fabric->train(policy::JobId(0), traffic(), hosts({0, 1}), 0);
+  EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
   const uint64_t version = fabric->step_rate_version();
   fabric->start(one_flow(100), hosts({0, 2}), 0);
   EXPECT_GT(fabric->step_rate_version(), version);
-  EXPECT_NEAR(fabric->step_rate(JobId(0)), 1 / 1.2, 1e-12);
+  EXPECT_NEAR(fabric->step_rate(policy::JobId(0)), 1 / 1.2, 1e-12);
   EXPECT_NEAR(fabric->next_end_s(), 12, 1e-9);
   const std::vector<Fabric::End> ended = fabric->advance(100);
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_NEAR(ended[0].at_s, 12, 1e-9);
-  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
 }
 
 // Training begins 5 s into the change: 50 bytes left at 8.333 B/s.
@@ -121,12 +121,12 @@ TEST(ChangeFabric, TrainingThatBeginsDisturbsAChangeUnderWay) {
   const auto fabric = make_change_fabric(cluster);
   fabric->start(one_flow(100), hosts({0, 2}), 0);
   fabric->advance(5);
-  fabric->train(JobId(0), traffic(), hosts({0, 1}), 5);
+  fabric->train(policy::JobId(0), traffic(), hosts({0, 1}), 5);
   EXPECT_NEAR(fabric->next_end_s(), 5 + 50 / (10 - 2 / 1.2), 1e-9);
   fabric->advance(8);
-  fabric->stop(JobId(0), 8);  // 25 left, the NIC for itself
+  fabric->stop(policy::JobId(0), 8);  // 25 left, the NIC for itself
   EXPECT_NEAR(fabric->next_end_s(), 8 + 2.5, 1e-9);
-  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
 }
 
 // One change after the other, and training that stops and begins again in between: each is as the first one was.
@@ -135,19 +135,19 @@ TEST(ChangeFabric, NothingIsLeftBehind) {
   const auto fabric = make_change_fabric(cluster);
   for (int round = 0; round < 3; ++round) {
     const double now_s = 100.0 * round;
-    fabric->train(JobId(0), traffic(), hosts({0, 1}), now_s);
+    fabric->train(policy::JobId(0), traffic(), hosts({0, 1}), now_s);
     for (int change = 0; change < 2; ++change) {
       fabric->start(one_flow(100), hosts({0, 2}), now_s + 20 * change);
-      EXPECT_NEAR(fabric->step_rate(JobId(0)), 1 / 1.2, 1e-12);
+      EXPECT_NEAR(fabric->step_rate(policy::JobId(0)), 1 / 1.2, 1e-12);
       EXPECT_NEAR(fabric->next_end_s(), now_s + 20 * change + 12, 1e-9);
       EXPECT_EQ(fabric->advance(now_s + 20 * change + 20).size(), 1U);
-      EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+      EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
     }
-    fabric->stop(JobId(0), now_s + 40);
+    fabric->stop(policy::JobId(0), now_s + 40);
     fabric->start(one_flow(100), hosts({0, 2}), now_s + 50);
     fabric->start(one_flow(100), hosts({0, 1}), now_s + 50);
     EXPECT_NEAR(fabric->next_end_s(), now_s + 70, 1e-9);
-    EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+    EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
     EXPECT_EQ(fabric->advance(now_s + 100).size(), 2U);
   }
 }
@@ -155,9 +155,9 @@ TEST(ChangeFabric, NothingIsLeftBehind) {
 TEST(ChangeFabric, OtherNicsAreNotDisturbed) {
   const cluster::Cluster cluster = plain_cluster(4);
   const auto fabric = make_change_fabric(cluster);
-  fabric->train(JobId(0), traffic(), hosts({0, 1}), 0);
+  fabric->train(policy::JobId(0), traffic(), hosts({0, 1}), 0);
   fabric->start(one_flow(100), hosts({2, 3}), 0);
-  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
   EXPECT_DOUBLE_EQ(fabric->next_end_s(), 10);
   EXPECT_EQ(fabric->counts().contended, 0);
 }
@@ -216,7 +216,7 @@ TEST(ChangeFabric, IsTheNetworkOfAllFlows) {
     double now_s = 0;
     const auto pass = [&](double to_s) {
       for (const Fabric::End& end : fabric->advance(to_s)) ends[end.group] = end.at_s;
-      while (network.now_s() < to_s && (network.next_end_s() < sched::kNever || to_s < 1e8)) {
+      while (network.now_s() < to_s && (network.next_end_s() < policy::kNever || to_s < 1e8)) {
         for (const change::FlowEnd& end : network.advance_to(to_s)) {
           if (--left[group_of_flow.at(end.flow)] == 0) expected[group_of_flow.at(end.flow)] = end.at_s;
         }
@@ -231,9 +231,9 @@ TEST(ChangeFabric, IsTheNetworkOfAllFlows) {
         while (std::find(where.begin(), where.end(), host) != where.end()) host = HostId(random.below(6));
         where.push_back(host);
       }
-      std::map<std::pair<Place, Place>, int64_t> flows;
+      std::map<std::pair<jobs::Place, jobs::Place>, int64_t> flows;
       for (int f = 0; f < 4; ++f) {
-        Place src{.host = static_cast<int32_t>(random.below(4)) - 1, .gpu = -1};
+        jobs::Place src{.host = static_cast<int32_t>(random.below(4)) - 1, .gpu = -1};
         if (src.host >= 0) src.gpu = static_cast<int32_t>(random.below(2));
         const Place dst{.host = static_cast<int32_t>(random.below(3)), .gpu = static_cast<int32_t>(random.below(2))};
         if (src != dst) flows[{src, dst}] = 1 + random.below(100);

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -13,44 +13,49 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Placement on(int gpus) { return gpus == 0 ? Placement{} : Placement{.type = GpuType(0), .hosts = {{HostId(0), gpus}}}; }
+policy::Placement on(int gpus) {
+  return gpus == 0 ? policy::Placement{} : policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), gpus}}};
+}
 
 // Seconds a preset takes for a change.
 double seconds(const std::string& preset, const std::string& type, int from, int to, ChangeCause cause,
                int fleet_gpus = 64) {
-  const Fleet fleet = testing::plain_fleet(1, fleet_gpus);
+  const policy::Fleet fleet = policy::testing::plain_fleet(1, fleet_gpus);
   const absl::StatusOr<std::unique_ptr<ChangeModel>> model = make_preset_changes(preset, fleet);
   EXPECT_TRUE(model.ok()) << message_of(model.status());
-  Job job = testing::rigid_job("job", 0, to, 100);
+  policy::Job job = policy::testing::rigid_job("job", 0, to, 100);
   job.type = type;
-  const Placement before = on(from), after = on(to);
+  const policy::Placement before = on(from), after = on(to);
   EXPECT_TRUE(
-      (*model)->begin({.job = JobId(0), .spec = &job, .from = &before, .to = &after, .cause = cause, .now_s = 5}).ok());
+      (*model)
+          ->begin({.job = policy::JobId(0), .spec = &job, .from = &before, .to = &after, .cause = cause, .now_s = 5})
+          .ok());
   return (*model)->next_end_s() - 5;
 }
 
 TEST(Constant, EndsInOrderAndMayBeReplacedOrCancelled) {
   const std::unique_ptr<ChangeModel> model = make_constant_changes({.change_s = 10, .start_s = 3});
-  const Job job = testing::rigid_job("job", 0, 1, 100);
-  const Placement none, one = on(1);
+  const policy::Job job = policy::testing::rigid_job("job", 0, 1, 100);
+  const policy::Placement none, one = on(1);
   const auto begin = [&](int id, double now_s, ChangeCause cause) {
-    const absl::StatusOr<double> lost =
-        model->begin({.job = JobId(id), .spec = &job, .from = &none, .to = &one, .cause = cause, .now_s = now_s});
+    const absl::StatusOr<double> lost = model->begin(
+        {.job = policy::JobId(id), .spec = &job, .from = &none, .to = &one, .cause = cause, .now_s = now_s});
     EXPECT_EQ(*lost, 0);
   };
-  EXPECT_EQ(model->next_end_s(), kNever);
+  EXPECT_EQ(model->next_end_s(), policy::kNever);
   begin(2, 0, ChangeCause::kStart);
   begin(1, 0, ChangeCause::kStart);
   begin(0, 1, ChangeCause::kPolicy);
   begin(3, 1, ChangeCause::kPolicy);
   EXPECT_EQ(model->next_end_s(), 3);
   EXPECT_THAT(model->advance(2), IsEmpty());
-  EXPECT_THAT(model->advance(3), ElementsAre(Field(&ChangeEnd::job, JobId(1)), Field(&ChangeEnd::job, JobId(2))));
-  model->cancel(JobId(3), 4);
+  EXPECT_THAT(model->advance(3),
+              ElementsAre(Field(&ChangeEnd::job, policy::JobId(1)), Field(&ChangeEnd::job, policy::JobId(2))));
+  model->cancel(policy::JobId(3), 4);
   begin(0, 4, ChangeCause::kPolicy);
   EXPECT_EQ(model->next_end_s(), 14);
-  EXPECT_THAT(model->advance(20), ElementsAre(Field(&ChangeEnd::job, JobId(0))));
-  EXPECT_EQ(model->next_end_s(), kNever);
+  EXPECT_THAT(model->advance(20), ElementsAre(Field(&ChangeEnd::job, policy::JobId(0))));
+  EXPECT_EQ(model->next_end_s(), policy::kNever);
   EXPECT_EQ(model->expected_s(job, 0, 1), 10);
 }
 
@@ -77,7 +82,7 @@ TEST(Presets, ChargeWhatWasPublished) {
 }
 
 TEST(Presets, AreFoundByNameOrTheClosestIsNamed) {
-  const Fleet fleet = testing::plain_fleet(1, 1);
+  const policy::Fleet fleet = policy::testing::plain_fleet(1, 1);
   for (const std::string& name : change_preset_names()) EXPECT_TRUE(make_preset_changes(name, fleet).ok()) << name;
   const absl::Status status = make_preset_changes("polux", fleet).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -85,4 +90,4 @@ TEST(Presets, AreFoundByNameOrTheClosestIsNamed) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -12,14 +12,14 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/job.h"
-#include "ptc/sched/outcome.h"
-#include "ptc/sched/policy.h"
-#include "ptc/sched/throughput.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/run/policy/outcome.h"
+#include "ptc/run/policy/policy.h"
+#include "ptc/run/policy/throughput.h"
 #include "sim/jobs/change.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Cost of a failure besides the change: steps since the last checkpoint are run again.
 struct Checkpoints {
@@ -28,29 +28,29 @@ struct Checkpoints {
 };
 
 struct Options {
-  double until_s = kNever;
+  double until_s = policy::kNever;
   Checkpoints checkpoints;
-  size_t samples = 4096;         // UseSamples to keep
-  std::optional<Window> window;  // absent: all jobs and the whole run count
+  size_t samples = 4096;                 // UseSamples to keep
+  std::optional<policy::Window> window;  // absent: all jobs and the whole run count
 };
 
 // Callbacks of a run, called by its thread; each may be empty. Arguments are valid during the call.
 struct Watcher {
-  std::function<void(double now_s, const Job&, const JobRecord&)> ended;        // a job's record is final
+  std::function<void(double now_s, const policy::Job&, const policy::JobRecord&)> ended;  // a job's record is final
   std::function<void(double now_s, int64_t finished, int64_t total)> progress;  // now and then, and at the end
   // The GPUs of a job from now on, alone or beside another job; an empty placement: it gave them up or lost them. For
   // tests and traces.
-  std::function<void(double now_s, JobId job, const Placement& placement, JobId beside)> placed;
-  std::function<void(double now_s, JobId job)> training;  // it trains on the GPUs it has: its change is over
+  std::function<void(double now_s, policy::JobId job, const policy::Placement& placement, policy::JobId beside)> placed;
+  std::function<void(double now_s, policy::JobId job)> training;  // it trains on the GPUs it has: its change is over
 };
 
 // The parts of a run; all but `availability` must be set (CHECK). All outlive run().
 struct Setup {
-  const Workload* workload = nullptr;
-  const Fleet* fleet = nullptr;
-  const Availability* availability = nullptr;  // null = all hosts are always up
-  const Throughput* throughput = nullptr;
-  Policy* policy = nullptr;
+  const policy::Workload* workload = nullptr;
+  const policy::Fleet* fleet = nullptr;
+  const policy::Availability* availability = nullptr;  // null = all hosts are always up
+  const policy::Throughput* throughput = nullptr;
+  policy::Policy* policy = nullptr;
   ChangeModel* changes = nullptr;
   Options options;
   Watcher watcher;
@@ -74,9 +74,9 @@ struct Setup {
 // with g the GPUs it asked for, n jobs in the system and N GPUs up; n and N are means over the job's life.
 //
 // Errors: an inconsistent workload, fleet, availability or window (InvalidArgument, up to 20 problems); a decision that
-// breaks the rules of ptc/sched/policy.h (Internal, names the job and the host); errors of the policy and the change
-// model; a policy that leaves jobs waiting for ever although nothing more will happen (FailedPrecondition, names the
-// first job).
-absl::StatusOr<Outcome> run(const Setup& setup);
+// breaks the rules of ptc/run/policy/policy.h (Internal, names the job and the host); errors of the policy and the
+// change model; a policy that leaves jobs waiting for ever although nothing more will happen (FailedPrecondition, names
+// the first job).
+absl::StatusOr<policy::Outcome> run(const Setup& setup);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using ::testing::DoubleEq;
@@ -14,20 +14,20 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 // Gives every waiting job what it asks for if it fits.
-class Eager : public Policy {
+class Eager : public policy::Policy {
  public:
-  PolicyTraits traits() const override { return {}; }
-  absl::StatusOr<Decision> decide(const View& view, std::span<const Event>) override {
-    Decision decision;
-    int free = view.capacity(GpuType(0));
-    for (const JobId id : view.active()) {
-      for (const HostShare& share : view.progress(id).placement.hosts)
+  policy::PolicyTraits traits() const override { return {}; }
+  absl::StatusOr<policy::Decision> decide(const policy::View& view, std::span<const policy::Event>) override {
+    policy::Decision decision;
+    int free = view.capacity(policy::GpuType(0));
+    for (const policy::JobId id : view.active()) {
+      for (const policy::HostShare& share : view.progress(id).placement.hosts)
         free -= view.capacity(share.host) > 0 ? share.gpus : 0;
     }
-    for (const JobId id : view.active()) {
+    for (const policy::JobId id : view.active()) {
       if (!view.progress(id).placement.empty() || view.job(id).gpus > free) continue;
       free -= view.job(id).gpus;
-      decision.grants.push_back({.job = id, .type = GpuType(0), .gpus = view.job(id).gpus});
+      decision.grants.push_back({.job = id, .type = policy::GpuType(0), .gpus = view.job(id).gpus});
     }
     return decision;
   }
@@ -45,27 +45,27 @@ class Noting : public ChangeModel {
     const absl::StatusOr<double> ignored = timed_->begin(change);
     return change.cause == ChangeCause::kLost ? 5.0 : 0.0;
   }
-  void cancel(JobId job, double now_s) override {
+  void cancel(policy::JobId job, double now_s) override {
     notes.push_back(fmt::format("{} {} cancelled", now_s, job.value));
     timed_->cancel(job, now_s);
   }
   double next_end_s() const override { return timed_->next_end_s(); }
   std::vector<ChangeEnd> advance(double to_s) override { return timed_->advance(to_s); }
-  double expected_s(const Job&, int, int) const override { return 10; }
+  double expected_s(const policy::Job&, int, int) const override { return 10; }
   std::string description() const override { return "noting"; }
 
   // Traffic of the second change on slows the training ones to half.
   uint64_t step_rate_version() const override { return step_rate_version_; }
   bool slows_training() const override { return true; }
-  double step_rate(JobId) const override { return step_rate_; }
+  double step_rate(policy::JobId) const override { return step_rate_; }
   void set_step_rate(double step_rate) {
     step_rate_ = step_rate;
     ++step_rate_version_;
   }
-  void training(JobId job, const Job&, const Placement&, double now_s) override {
+  void training(policy::JobId job, const policy::Job&, const policy::Placement&, double now_s) override {
     notes.push_back(fmt::format("{} {} trains", now_s, job.value));
   }
-  void idle(JobId job, double now_s) override { notes.push_back(fmt::format("{} {} idle", now_s, job.value)); }
+  void idle(policy::JobId job, double now_s) override { notes.push_back(fmt::format("{} {} idle", now_s, job.value)); }
 
   std::vector<std::string> notes;
 
@@ -76,32 +76,32 @@ class Noting : public ChangeModel {
 };
 
 struct Bench {
-  Fleet fleet = testing::plain_fleet(2, 2);
-  Workload workload{.name = "", .jobs = {testing::rigid_job("a", 0, 4, 100)}};
-  Availability availability;
-  testing::PlainThroughput throughput;
+  policy::Fleet fleet = policy::testing::plain_fleet(2, 2);
+  policy::Workload workload{.name = "", .jobs = {policy::testing::rigid_job("a", 0, 4, 100)}};
+  policy::Availability availability;
+  policy::testing::PlainThroughput throughput;
   Eager policy;
   Noting noting;
   Options options;
 
-  Outcome play(ChangeModel* changes) {
-    absl::StatusOr<Outcome> outcome = run(sched::Setup{.workload = &workload,
-                                                       .fleet = &fleet,
-                                                       .availability = &availability,
-                                                       .throughput = &throughput,
-                                                       .policy = &policy,
-                                                       .changes = changes,
-                                                       .options = options,
-                                                       .watcher = {}});
+  policy::Outcome play(ChangeModel* changes) {
+    absl::StatusOr<policy::Outcome> outcome = run(jobs::Setup{.workload = &workload,
+                                                              .fleet = &fleet,
+                                                              .availability = &availability,
+                                                              .throughput = &throughput,
+                                                              .policy = &policy,
+                                                              .changes = changes,
+                                                              .options = options,
+                                                              .watcher = {}});
     EXPECT_TRUE(outcome.ok()) << message_of(outcome.status());
-    return outcome.ok() ? *std::move(outcome) : Outcome{};
+    return outcome.ok() ? *std::move(outcome) : policy::Outcome{};
   }
-  void happens(double at_s, FleetEvent::Kind kind, int host) {
+  void happens(double at_s, policy::FleetEvent::Kind kind, int host) {
     availability.events.push_back({.at_s = at_s, .kind = kind, .hosts = {HostId(host)}});
   }
 };
 
-using Kind = FleetEvent::Kind;
+using Kind = policy::FleetEvent::Kind;
 
 TEST(Failures, AChangeModelIsToldWhatIsGone) {
   Bench bench;
@@ -110,7 +110,7 @@ TEST(Failures, AChangeModelIsToldWhatIsGone) {
   bench.happens(55, Kind::kNotice, 0);
   bench.happens(55, Kind::kTaken, 0);
   bench.happens(60, Kind::kUp, 0);
-  const Outcome outcome = bench.play(&bench.noting);
+  const policy::Outcome outcome = bench.play(&bench.noting);
   EXPECT_THAT(bench.noting.notes, ElementsAre("0 0 start r0 w0", "10 0 trains", "30 0 idle", "50 0 lost -1 r0 w20",
                                               "55 0 cancelled", "60 0 taken -0 r1 w15", "70 0 trains", "155 0 idle"));
   EXPECT_EQ(outcome.jobs[0].losses, 2);
@@ -127,7 +127,7 @@ TEST(Failures, WorkSinceTheLastCheckpointIsDoneAgain) {
   bench.happens(65, Kind::kFailed, 0);
   bench.happens(65, Kind::kUp, 0);
   const std::unique_ptr<ChangeModel> free = make_constant_changes({});
-  const Outcome outcome = bench.play(free.get());
+  const policy::Outcome outcome = bench.play(free.get());
   // 65 s are 20 + 5 + 20 + 5 + 15; from 40 on 60 s of training and two checkpoints
   EXPECT_THAT(outcome.jobs[0].lost_gpu_s, DoubleEq(15 * 4));
   EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(65 + 60 + 2 * 5));
@@ -146,8 +146,8 @@ TEST(Failures, AJobThatFinishesAtThatVeryInstantIsDone) {
   Bench bench;
   bench.happens(100, Kind::kFailed, 0);
   const std::unique_ptr<ChangeModel> free = make_constant_changes({});
-  const Outcome outcome = bench.play(free.get());
-  EXPECT_EQ(outcome.jobs[0].end, JobEnd::kFinished);
+  const policy::Outcome outcome = bench.play(free.get());
+  EXPECT_EQ(outcome.jobs[0].end, policy::JobEnd::kFinished);
   EXPECT_EQ(outcome.jobs[0].losses, 0);
 }
 
@@ -155,9 +155,9 @@ TEST(Failures, HostsThatNeverComeMakeAJobTooLarge) {
   Bench bench;
   bench.availability.up = {1, 0};
   const std::unique_ptr<ChangeModel> free = make_constant_changes({});
-  EXPECT_EQ(bench.play(free.get()).jobs[0].end, JobEnd::kTooLarge);
+  EXPECT_EQ(bench.play(free.get()).jobs[0].end, policy::JobEnd::kTooLarge);
   bench.happens(50, Kind::kUp, 1);
-  const Outcome outcome = bench.play(free.get());
+  const policy::Outcome outcome = bench.play(free.get());
   EXPECT_EQ(outcome.jobs[0].finish_s, 150);
   EXPECT_EQ(outcome.up_gpu_s, 50 * 2 + 100 * 4);
 }
@@ -165,14 +165,14 @@ TEST(Failures, HostsThatNeverComeMakeAJobTooLarge) {
 // The largest is placed first; the two on the second host lose theirs, the one on the first goes on.
 TEST(Failures, OnlyJobsOnTheHostAreHit) {
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 1, 100), testing::rigid_job("b", 0, 1, 100),
-                         testing::rigid_job("c", 0, 2, 100)};
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 1, 100), policy::testing::rigid_job("b", 0, 1, 100),
+                         policy::testing::rigid_job("c", 0, 2, 100)};
   bench.happens(40, Kind::kFailed, 1);
   bench.happens(50, Kind::kUp, 1);
   const std::unique_ptr<ChangeModel> free = make_constant_changes({});
-  const Outcome outcome = bench.play(free.get());
+  const policy::Outcome outcome = bench.play(free.get());
   std::map<double, int> losses;
-  for (const JobRecord& record : outcome.jobs) losses[record.finish_s] += record.losses;
+  for (const policy::JobRecord& record : outcome.jobs) losses[record.finish_s] += record.losses;
   EXPECT_THAT(losses, ElementsAre(Pair(100, 0), Pair(110, 2)));
 }
 
@@ -184,17 +184,17 @@ TEST(Failures, AChangeUnderWayLosesWhatAHostStillHeld) {
     absl::StatusOr<std::vector<LostWork>> host_lost(HostId host, ChangeCause cause, double now_s) override {
       lost.push_back(fmt::format("{} {} {}", now_s, host.value, cause == ChangeCause::kTaken));
       if (now_s < 35) return std::vector<LostWork>{};
-      return std::vector<LostWork>{{.job = JobId(0), .iterations = 7}};
+      return std::vector<LostWork>{{.job = policy::JobId(0), .iterations = 7}};
     }
     std::vector<std::string> lost;
   } sourced;
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100)};
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 2, 100)};
   bench.happens(30, Kind::kFailed, 0);
   bench.happens(31, Kind::kFailed, 0);  // is down: no news
   bench.happens(33, Kind::kUp, 0);
   bench.happens(35, Kind::kTaken, 0);
-  const Outcome outcome = bench.play(&sourced);
+  const policy::Outcome outcome = bench.play(&sourced);
   EXPECT_THAT(sourced.lost, ElementsAre("30 0 false", "35 0 true"));
   EXPECT_THAT(outcome.jobs[0].lost_gpu_s, DoubleEq((5 + 7) * 2));
   EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(40 + 80 + 5 + 7));
@@ -218,10 +218,10 @@ TEST(Failures, ThePaceOfTrainingMayChange) {
       return ends;
     }
   } slowing;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100), testing::rigid_job("b", 40, 2, 10)};
-  const Outcome outcome = bench.play(&slowing);
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 2, 100), policy::testing::rigid_job("b", 40, 2, 10)};
+  const policy::Outcome outcome = bench.play(&slowing);
   EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(10 + 100 + 5));  // 10 s at half the step rate
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -5,29 +5,32 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace fluid_test {
 
 using ::testing::DoubleEq;
 using ::testing::HasSubstr;
 
 // All active jobs have equal shares of the cluster's one type, each at most all the time.
-class Equal final : public FluidPolicy {
+class Equal final : public policy::FluidPolicy {
  public:
   explicit Equal(double times = 1) : times_(times) {}
-  PolicyTraits traits() const override { return {}; }
-  absl::StatusOr<Decision> decide(const View&, std::span<const Event>) override { return Decision{}; }
-  absl::StatusOr<std::vector<JobShare>> shares(const View& view) override {
+  policy::PolicyTraits traits() const override { return {}; }
+  absl::StatusOr<policy::Decision> decide(const policy::View&, std::span<const policy::Event>) override {
+    return policy::Decision{};
+  }
+  absl::StatusOr<std::vector<policy::JobShare>> shares(const policy::View& view) override {
     double wanted = 0;
-    for (const JobId id : view.active()) wanted += view.job(id).gpus;
-    const double share = std::min(1.0, view.capacity(GpuType(0)) / wanted) * times_;
-    std::vector<JobShare> list;
-    for (const JobId id : view.active()) {
-      const Job& job = view.job(id);
+    for (const policy::JobId id : view.active()) wanted += view.job(id).gpus;
+    const double share = std::min(1.0, view.capacity(policy::GpuType(0)) / wanted) * times_;
+    std::vector<policy::JobShare> list;
+    for (const policy::JobId id : view.active()) {
+      const policy::Job& job = view.job(id);
       if (share > 0) {
-        list.push_back({id, GpuType(0), share, view.throughput().rate(job, GpuType(0), job.gpus, 0).per_s, false});
+        list.push_back(
+            {id, policy::GpuType(0), share, view.throughput().rate(job, policy::GpuType(0), job.gpus, 0).per_s, false});
       }
     }
     return list;
@@ -39,13 +42,13 @@ class Equal final : public FluidPolicy {
 
 // Two GPUs at 3.6 USD an hour.
 struct Bench {
-  Fleet fleet = testing::plain_fleet(2, 1, 3.6);
-  Workload workload;
-  Availability availability;
+  policy::Fleet fleet = policy::testing::plain_fleet(2, 1, 3.6);
+  policy::Workload workload;
+  policy::Availability availability;
   Options options;
-  testing::PlainThroughput throughput;
+  policy::testing::PlainThroughput throughput;
 
-  absl::StatusOr<Outcome> play(Equal policy = Equal()) {
+  absl::StatusOr<policy::Outcome> play(Equal policy = Equal()) {
     const auto changes = make_constant_changes({});
     return run({.workload = &workload,
                 .fleet = &fleet,
@@ -62,8 +65,8 @@ struct Bench {
 // 120 s, and 30 s of these left, which take until 180 s. c has 30 of its 40 s done by then.
 TEST(Fluid, SharesByHand) {
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100), testing::rigid_job("b", 0, 2, 50),
-                         testing::rigid_job("c", 120, 2, 40)};
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 2, 100), policy::testing::rigid_job("b", 0, 2, 50),
+                         policy::testing::rigid_job("c", 120, 2, 40)};
   const auto outcome = bench.play();
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
   EXPECT_THAT(outcome->jobs[1].finish_s, DoubleEq(100));
@@ -82,8 +85,8 @@ TEST(Fluid, SharesByHand) {
 // One of two GPUs is away from 50 to 150 s: a job of one GPU and 100 s beside another one.
 TEST(Fluid, HostsThatGoTakeTheirShare) {
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 1, 100), testing::rigid_job("b", 0, 1, 100)};
-  using Kind = FleetEvent::Kind;
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 1, 100), policy::testing::rigid_job("b", 0, 1, 100)};
+  using Kind = policy::FleetEvent::Kind;
   bench.availability.events = {{.at_s = 50, .kind = Kind::kFailed, .hosts = {HostId(1)}},
                                {.at_s = 130, .kind = Kind::kUp, .hosts = {HostId(1)}}};
   const auto outcome = bench.play();
@@ -95,20 +98,20 @@ TEST(Fluid, HostsThatGoTakeTheirShare) {
 
 TEST(Fluid, WindowsAndEnds) {
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100), testing::rigid_job("large", 0, 3, 10),
-                         testing::rigid_job("b", 10, 2, 100)};
-  bench.options.window = Window{.from_job = 0, .to_job = 1};
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 2, 100), policy::testing::rigid_job("large", 0, 3, 10),
+                         policy::testing::rigid_job("b", 10, 2, 100)};
+  bench.options.window = policy::Window{.from_job = 0, .to_job = 1};
   auto outcome = bench.play();
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
   EXPECT_THAT(outcome->end_s, DoubleEq(190)) << "a has 90 s left at 10 s, at half";
-  EXPECT_EQ(outcome->jobs[1].end, JobEnd::kTooLarge);
-  EXPECT_EQ(outcome->jobs[2].end, JobEnd::kUnfinished);
+  EXPECT_EQ(outcome->jobs[1].end, policy::JobEnd::kTooLarge);
+  EXPECT_EQ(outcome->jobs[2].end, policy::JobEnd::kUnfinished);
   EXPECT_THAT(outcome->jobs[2].work_done, DoubleEq(90));
   bench.options.window.reset();
   bench.options.until_s = 40;
   outcome = bench.play();
   EXPECT_EQ(outcome->end_s, 40);
-  EXPECT_EQ(outcome->jobs[0].end, JobEnd::kUnfinished);
+  EXPECT_EQ(outcome->jobs[0].end, policy::JobEnd::kUnfinished);
   EXPECT_THAT(outcome->jobs[0].work_done, DoubleEq(25));
 }
 
@@ -117,19 +120,19 @@ TEST(Fluid, LateTimesEnd) {
   Random random(1);
   Bench bench;
   for (int k = 0; k < 30; ++k) {
-    bench.workload.jobs.push_back(testing::rigid_job(std::to_string(k), 1700000000.3 + k / 1.7, 1 + k % 2,
-                                                     1 + static_cast<double>(random.below(400)) / 103));
+    bench.workload.jobs.push_back(policy::testing::rigid_job(std::to_string(k), 1700000000.3 + k / 1.7, 1 + k % 2,
+                                                             1 + static_cast<double>(random.below(400)) / 103));
   }
   const auto outcome = bench.play();
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
-  for (const JobRecord& job : outcome->jobs) EXPECT_EQ(job.end, JobEnd::kFinished);
+  for (const policy::JobRecord& job : outcome->jobs) EXPECT_EQ(job.end, policy::JobEnd::kFinished);
 }
 
 TEST(Fluid, SharesBeyondTheGpusAreAnError) {
   Bench bench;
-  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100)};
+  bench.workload.jobs = {policy::testing::rigid_job("a", 0, 2, 100)};
   EXPECT_THAT(message_of(bench.play(Equal(1.1)).status()), HasSubstr("shares of 2.2 GPUs of type gpu, of 2"));
 }
 
 }  // namespace fluid_test
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -7,8 +7,8 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/internal/bitmap.h"
 #include "sim/jobs/internal/fair_share.h"
 #include "sim/jobs/internal/host_ledger.h"
@@ -16,7 +16,7 @@
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -59,7 +59,7 @@ TEST(IndexedHeap, TheEarliestFirstTiesById) {
       times.erase(id);
       heap.remove(id);
     }
-    std::pair<double, int32_t> first{kNever, -1};
+    std::pair<double, int32_t> first{policy::kNever, -1};
     for (const auto& [other, time] : times) first = std::min(first, std::pair(time, other));
     ASSERT_EQ(heap.empty(), times.empty());
     ASSERT_EQ(heap.top_time(), first.first);
@@ -69,48 +69,48 @@ TEST(IndexedHeap, TheEarliestFirstTiesById) {
   }
 }
 
-std::vector<std::pair<int, int>> shares(const Placement& placement) {
+std::vector<std::pair<int, int>> shares(const policy::Placement& placement) {
   std::vector<std::pair<int, int>> list;
-  for (const HostShare& share : placement.hosts) list.emplace_back(share.host.value, share.gpus);
+  for (const policy::HostShare& share : placement.hosts) list.emplace_back(share.host.value, share.gpus);
   return list;
 }
 
 TEST(HostLedger, OneHostIfItFitsTheFullestThatHasRoom) {
-  HostLedger hosts(testing::plain_fleet(3, 8), nullptr);
-  const Placement none;
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
-  EXPECT_EQ(hosts.free(GpuType(0)), 2);
+  HostLedger hosts(policy::testing::plain_fleet(3, 8), nullptr);
+  const policy::Placement none;
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
+  EXPECT_EQ(hosts.free(policy::GpuType(0)), 2);
 }
 
 TEST(HostLedger, ItsOwnHostBeforeAFullerOne) {
-  HostLedger hosts(testing::plain_fleet(3, 8), nullptr);
-  const Placement own{.type = GpuType(0), .hosts = {{HostId(2), 4}}};
-  hosts.place(GpuType(0), 4, Placement{});
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
-  EXPECT_THAT(shares(hosts.place(GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
+  HostLedger hosts(policy::testing::plain_fleet(3, 8), nullptr);
+  const policy::Placement own{.type = policy::GpuType(0), .hosts = {{HostId(2), 4}}};
+  hosts.place(policy::GpuType(0), 4, policy::Placement{});
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
+  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
 }
 
 TEST(HostLedger, HostsUnderNoticeTakeNoMoreAndThoseThatAreDownHaveNothing) {
-  HostLedger hosts(testing::plain_fleet(2, 4), nullptr);
-  const Placement placed = hosts.place(GpuType(0), 2, Placement{});
+  HostLedger hosts(policy::testing::plain_fleet(2, 4), nullptr);
+  const policy::Placement placed = hosts.place(policy::GpuType(0), 2, policy::Placement{});
   hosts.set_noticed(HostId(0));
-  EXPECT_EQ(hosts.capacity(GpuType(0)), 4);
+  EXPECT_EQ(hosts.capacity(policy::GpuType(0)), 4);
   EXPECT_EQ(hosts.capacity(HostId(0)), 0);
   EXPECT_EQ(hosts.up_gpus(), 8);
-  EXPECT_EQ(hosts.free(GpuType(0)), 4);
+  EXPECT_EQ(hosts.free(policy::GpuType(0)), 4);
   hosts.give(placed);
-  EXPECT_EQ(hosts.free(GpuType(0)), 4);
+  EXPECT_EQ(hosts.free(policy::GpuType(0)), 4);
   hosts.set_down(HostId(0), 7);
   EXPECT_EQ(hosts.up_gpus(), 4);
   EXPECT_EQ(hosts.last_down_s(HostId(0)), 7);
   EXPECT_THAT(message_of(hosts.take(placed)), HasSubstr("host 0, which is down"));
   hosts.set_up(HostId(0));
-  EXPECT_EQ(hosts.free(GpuType(0)), 8);
+  EXPECT_EQ(hosts.free(policy::GpuType(0)), 8);
   EXPECT_TRUE(hosts.take(placed).ok());
-  EXPECT_EQ(hosts.free(GpuType(0)), 6);
+  EXPECT_EQ(hosts.free(policy::GpuType(0)), 6);
 }
 
 // Whatever happens, the sums are those of the hosts.
@@ -118,19 +118,19 @@ TEST(HostLedger, SumsStayInStep) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    Fleet fleet = testing::plain_fleet(0, 1);
+    policy::Fleet fleet = policy::testing::plain_fleet(0, 1);
     fleet.types.push_back({.name = "other"});
     for (int k = 0; k < 12; ++k) {
-      fleet.hosts.push_back({.type = GpuType(random.below(2)), .gpus = static_cast<int>(random.between(1, 8))});
+      fleet.hosts.push_back({.type = policy::GpuType(random.below(2)), .gpus = static_cast<int>(random.between(1, 8))});
     }
     HostLedger hosts(fleet, nullptr);
-    std::vector<Placement> placed;
+    std::vector<policy::Placement> placed;
     int held = 0;
     for (int step = 0; step < 300; ++step) {
-      const GpuType type(random.below(2));
+      const policy::GpuType type(random.below(2));
       const int gpus = static_cast<int>(random.between(1, 12));
       if (random.below(2) == 0 && gpus <= hosts.free(type)) {
-        placed.push_back(hosts.place(type, gpus, placed.empty() ? Placement{} : placed.back()));
+        placed.push_back(hosts.place(type, gpus, placed.empty() ? policy::Placement{} : placed.back()));
         ASSERT_EQ(placed.back().gpus(), gpus);
         held += gpus;
       } else if (!placed.empty()) {
@@ -138,7 +138,7 @@ TEST(HostLedger, SumsStayInStep) {
         hosts.give(placed.front());
         placed.erase(placed.begin());
       }
-      ASSERT_EQ(hosts.free(GpuType(0)) + hosts.free(GpuType(1)) + held, fleet.gpus());
+      ASSERT_EQ(hosts.free(policy::GpuType(0)) + hosts.free(policy::GpuType(1)) + held, fleet.gpus());
     }
   }
 }
@@ -152,7 +152,7 @@ TEST(Training, TimesAndWorkAgree) {
   plain.set_rate(105, 4, none);
   EXPECT_EQ(plain.time_of(30, none), 110);
   plain.set_rate(105, 0, none);
-  EXPECT_EQ(plain.time_of(30, none), kNever);
+  EXPECT_EQ(plain.time_of(30, none), policy::kNever);
   Training stops;
   stops.set_rate(0, 2, some);
   EXPECT_EQ(stops.work(11, some), 20);  // it writes
@@ -172,17 +172,17 @@ TEST(Training, TimesAndWorkAgree) {
 }
 
 TEST(Ledger, IntegratesUseAndPrices) {
-  const Fleet fleet = testing::plain_fleet(2, 4, 3600);
+  const policy::Fleet fleet = policy::testing::plain_fleet(2, 4, 3600);
   HostLedger hosts(fleet, nullptr);
   Ledger ledger(fleet, 10);
   ledger.advance(10, Use{.held = 6, .training = 4, .running_jobs = 2, .waiting_jobs = 1}, hosts);
   EXPECT_EQ(ledger.job_s(), 30);
   EXPECT_EQ(ledger.up_gpu_s(), 80);
-  EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 10);
-  ledger.set_price(GpuType(0), 7200);
+  EXPECT_EQ(ledger.paid_per_gpu(policy::GpuType(0)), 10);
+  ledger.set_price(policy::GpuType(0), 7200);
   ledger.advance(11, Use{}, hosts);
-  EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 12);
-  Outcome outcome;
+  EXPECT_EQ(ledger.paid_per_gpu(policy::GpuType(0)), 12);
+  policy::Outcome outcome;
   ledger.finish({}, &outcome);
   EXPECT_EQ(outcome.training_gpu_s, 40);
   EXPECT_EQ(outcome.changing_gpu_s, 20);
@@ -192,9 +192,10 @@ TEST(Ledger, IntegratesUseAndPrices) {
 // Three hosts of four GPUs with 1, 3 and 4 free for 10 s; then the second is under notice for 5 s, then the first is
 // wholly free for 1 s, which is after the window.
 TEST(Ledger, IntegratesFreeGpusByHost) {
-  const Fleet fleet = testing::plain_fleet(3, 4);
+  const policy::Fleet fleet = policy::testing::plain_fleet(3, 4);
   HostLedger hosts(fleet, nullptr);
-  ASSERT_TRUE(hosts.take(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
+  ASSERT_TRUE(
+      hosts.take(policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
   Ledger ledger(fleet, 10);
   ledger.set_window(5, 15);
   ledger.sample(Use{}, hosts);
@@ -208,12 +209,12 @@ TEST(Ledger, IntegratesFreeGpusByHost) {
   hosts.set_noticed(HostId(1));
   ledger.advance(15, Use{}, hosts);
   EXPECT_EQ(ledger.free_gpu_s(), 80 + 5 * 5);
-  hosts.give(Placement{.type = GpuType(0), .hosts = {{HostId(0), 3}}});
+  hosts.give(policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), 3}}});
   EXPECT_TRUE(hosts.scattered().empty());
   ledger.sample(Use{}, hosts);
   ledger.advance(16, Use{}, hosts);
   EXPECT_EQ(ledger.unusable_gpu_s(4), 40 + 5);
-  Outcome outcome;
+  policy::Outcome outcome;
   ledger.finish({{2, 1}, {12, 3}}, &outcome);
   ASSERT_TRUE(outcome.free);
   EXPECT_EQ(outcome.free->gpu_s, 5 * 8 + 5 * 5);
@@ -225,18 +226,18 @@ TEST(Ledger, IntegratesFreeGpusByHost) {
 }
 
 TEST(Fleet, CountsGpus) {
-  Fleet fleet = testing::plain_fleet(2, 4);
+  policy::Fleet fleet = policy::testing::plain_fleet(2, 4);
   fleet.types.push_back({.name = "other"});
-  fleet.hosts.push_back({.type = GpuType(1), .gpus = 3});
+  fleet.hosts.push_back({.type = policy::GpuType(1), .gpus = 3});
   EXPECT_EQ(fleet.gpus(), 11);
-  EXPECT_EQ(fleet.gpus(GpuType(0)), 8);
-  EXPECT_EQ((Placement{.type = GpuType(0), .hosts = {{HostId(0), 2}, {HostId(1), 3}}}).gpus(), 5);
+  EXPECT_EQ(fleet.gpus(policy::GpuType(0)), 8);
+  EXPECT_EQ((policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), 2}, {HostId(1), 3}}}).gpus(), 5);
 }
 
 TEST(FairShare, TimesByHand) {
-  const Fleet fleet = testing::plain_fleet(2, 4);
-  const testing::PlainThroughput throughput;
-  const Job job = testing::rigid_job("a", 0, 4, 100);
+  const policy::Fleet fleet = policy::testing::plain_fleet(2, 4);
+  const policy::testing::PlainThroughput throughput;
+  const policy::Job job = policy::testing::rigid_job("a", 0, 4, 100);
   EXPECT_EQ(fair_share_s(job, fleet, throughput, 10, 80), 100) << "one job on eight GPUs is not held up";
   EXPECT_EQ(fair_share_s(job, fleet, throughput, 40, 80), 200)
       << "four jobs of four GPUs on eight, for 10 s: half of what each asks for";
@@ -244,4 +245,4 @@ TEST(FairShare, TimesByHand) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -14,13 +14,13 @@
 namespace scalai::sim {
 namespace {
 
-using sched::Configuration;
-using sched::Job;
-using sched::JobId;
-using sched::testing::Machine;
-using sched::testing::World;
+using jobs::Configuration;
+using jobs::testing::Machine;
+using jobs::testing::World;
+using policy::Job;
+using policy::JobId;
 
-sched::ChangeStrategy planned_strategy(const scenario::Strategy& given) {
+jobs::ChangeStrategy planned_strategy(const scenario::Strategy& given) {
   return {.planner = given.planner,
           .placement = given.placement,
           .from_checkpoint = given.from_checkpoint,
@@ -66,21 +66,21 @@ void expect_as_simulated(const Resized& resized, const std::string& name) {
   const control::ReconfigurationRecord& record = report.jobs.front().reconfigurations.front();
   ASSERT_TRUE(record.completed);
 
-  const sched::JobModel model = sched::job_model({.model = "gpt3-xl", .global_batch = 64, .precision = "fp16"}).value();
+  const jobs::JobModel model = jobs::job_model({.model = "gpt3-xl", .global_batch = 64, .precision = "fp16"}).value();
   const Configuration target{.model = &model, .config = to, .training = model.training};
-  sched::HeldState held{.model = &model, .config = from, .devices = {}};
+  jobs::HeldState held{.model = &model, .config = from, .devices = {}};
   for (int d = 0; d < from.world(); ++d) held.devices.emplace_back(d);
   std::vector<DeviceId> devices;
   for (int d = 0; d < to.world(); ++d) devices.emplace_back(d);
-  sched::ChangePlanner planner(scenario.cluster, planned_strategy(strategy));
+  jobs::ChangePlanner planner(scenario.cluster, planned_strategy(strategy));
   const auto source =
-      strategy.from_checkpoint ? sched::ChangePlanner::Source::kStorage : sched::ChangePlanner::Source::kDevices;
+      strategy.from_checkpoint ? jobs::ChangePlanner::Source::kStorage : jobs::ChangePlanner::Source::kDevices;
   const auto planned =
       planner.plan({.from = &held, .lost = {}, .to = &target, .devices = devices, .source = source}).value();
   EXPECT_EQ(planned.shape->bytes, record.plan->bytes());
   const auto fabric = make_change_fabric(scenario.cluster);
   double transfer_s = 0, total_s = 0;
-  for (const sched::ChangeStage& stage : planned.shape->stages) {
+  for (const jobs::ChangeStage& stage : planned.shape->stages) {
     const double stage_s = stage.wait_s + (stage.flows == nullptr ? 0 : fabric->alone_s(stage.flows, planned.hosts));
     total_s += stage_s;
     if (stage.is_transfer) transfer_s += stage_s;
@@ -105,16 +105,16 @@ TEST(PlannedChange, TakesWhatTheSimulatorSays) {
 // ---- one job's change slows another down ----------------------------------------------------------------------------
 
 // Two jobs of two hosts' halves on hosts with one NIC: the second one is given its GPUs by this list.
-class Listed : public sched::Policy {
+class Listed : public policy::Policy {
  public:
   struct Move {
     double at_s = 0;
-    sched::Grant grant;
+    policy::Grant grant;
   };
   explicit Listed(std::vector<Move> moves) : moves_(std::move(moves)) {}
-  sched::PolicyTraits traits() const override { return {.preemptive = true, .elastic = true}; }
-  absl::StatusOr<sched::Decision> decide(const sched::View& view, std::span<const sched::Event>) override {
-    sched::Decision decision;
+  policy::PolicyTraits traits() const override { return {.preemptive = true, .elastic = true}; }
+  absl::StatusOr<policy::Decision> decide(const policy::View& view, std::span<const policy::Event>) override {
+    policy::Decision decision;
     while (next_ < moves_.size() && moves_[next_].at_s <= view.now_s())
       decision.grants.push_back(moves_[next_++].grant);
     if (next_ < moves_.size()) decision.wake_at_s = moves_[next_].at_s;
@@ -126,16 +126,20 @@ class Listed : public sched::Policy {
   size_t next_ = 0;
 };
 
-sched::Grant grant(int job, std::vector<sched::HostShare> hosts) {
+policy::Grant grant(int job, std::vector<policy::HostShare> hosts) {
   int gpus = 0;
-  for (const sched::HostShare& share : hosts) gpus += share.gpus;
-  return {.job = JobId(job), .type = sched::GpuType(0), .gpus = gpus, .hosts = std::move(hosts), .beside = JobId()};
+  for (const policy::HostShare& share : hosts) gpus += share.gpus;
+  return {.job = policy::JobId(job),
+          .type = policy::GpuType(0),
+          .gpus = gpus,
+          .hosts = std::move(hosts),
+          .beside = policy::JobId()};
 }
 
 struct TwoJobs {
   double first_finish_s = 0;
   double second_change_gpu_s = 0;
-  sched::PlannedCounts counts;
+  jobs::PlannedCounts counts;
 };
 
 // Both train gpt3-2.7b over hosts 0 and 1. At 50 s the second one moves to hosts 2 and 3, so its state leaves through
@@ -144,21 +148,21 @@ TwoJobs run_two_jobs(bool second_moves, bool shared) {
   World world(Machine{.hosts = 4, .gpus = 8, .nics = 1, .nic_bytes_per_s = 3e9}, {.pins = "tp4"});
   world.add("gpt3-2.7b", 64, 300);
   world.add("gpt3-2.7b", 64, 1000);
-  for (Job& job : world.workload.jobs) job.min_gpus = 1, job.max_gpus = 16;
-  const auto throughput = sched::make_model_throughput(*world.configurations);
-  std::unique_ptr<sched::Fabric> fabric =
-      shared ? make_change_fabric(world.cluster) : sched::make_unshared_fabric(world.cluster);
-  sched::PlannedOptions options;
-  const auto changes = sched::make_planned_changes(*world.configurations, *fabric, options);
+  for (policy::Job& job : world.workload.jobs) job.min_gpus = 1, job.max_gpus = 16;
+  const auto throughput = jobs::make_model_throughput(*world.configurations);
+  std::unique_ptr<jobs::Fabric> fabric =
+      shared ? make_change_fabric(world.cluster) : jobs::make_unshared_fabric(world.cluster);
+  jobs::PlannedOptions options;
+  const auto changes = jobs::make_planned_changes(*world.configurations, *fabric, options);
   std::vector<Listed::Move> moves = {{0, grant(0, {{HostId(0), 4}, {HostId(1), 4}})},
                                      {0, grant(1, {{HostId(0), 4}, {HostId(1), 4}})}};
   if (second_moves) moves.push_back({50, grant(1, {{HostId(2), 4}, {HostId(3), 4}})});
   Listed policy(std::move(moves));
-  const auto outcome = sched::run({.workload = &world.workload,
-                                   .fleet = &world.fleet,
-                                   .throughput = throughput.get(),
-                                   .policy = &policy,
-                                   .changes = changes.get()});
+  const auto outcome = jobs::run({.workload = &world.workload,
+                                  .fleet = &world.fleet,
+                                  .throughput = throughput.get(),
+                                  .policy = &policy,
+                                  .changes = changes.get()});
   SCALAI_CHECK(outcome.ok(), message_of(outcome.status()));
   return {.first_finish_s = outcome->jobs[0].finish_s,
           .second_change_gpu_s = outcome->jobs[1].changing_gpu_s,
@@ -186,16 +190,17 @@ TEST(PlannedChanges, TheSameRunTwiceIsTheSame) {
 // ---- a large job ----------------------------------------------------------------------------------------------------
 
 // All GPUs that are up, up to so many.
-class Everything : public sched::Policy {
+class Everything : public policy::Policy {
  public:
   explicit Everything(int most) : most_(most) {}
-  sched::PolicyTraits traits() const override { return {.preemptive = true, .elastic = true}; }
-  absl::StatusOr<sched::Decision> decide(const sched::View& view, std::span<const sched::Event>) override {
-    sched::Decision decision;
-    const int gpus = std::min(most_, view.capacity(sched::GpuType(0)));
-    for (const JobId job : view.active()) {
+  policy::PolicyTraits traits() const override { return {.preemptive = true, .elastic = true}; }
+  absl::StatusOr<policy::Decision> decide(const policy::View& view, std::span<const policy::Event>) override {
+    policy::Decision decision;
+    const int gpus = std::min(most_, view.capacity(policy::GpuType(0)));
+    for (const policy::JobId job : view.active()) {
       if (view.progress(job).placement.gpus() == gpus) continue;
-      decision.grants.push_back({.job = job, .type = sched::GpuType(0), .gpus = gpus, .hosts = {}, .beside = JobId()});
+      decision.grants.push_back(
+          {.job = job, .type = policy::GpuType(0), .gpus = gpus, .hosts = {}, .beside = policy::JobId()});
     }
     return decision;
   }
@@ -211,26 +216,26 @@ TEST(PlannedChanges, FailuresInSymmetricPlacesArePlannedOnce) {
               {.pins = "tp8,pp1,cp1,dp16,zero0"});
   world.add("llama3-8b", 128, 1e9);
   world.workload.jobs[0].gpus = world.workload.jobs[0].max_gpus = 128;
-  const auto throughput = sched::make_model_throughput(*world.configurations);
+  const auto throughput = jobs::make_model_throughput(*world.configurations);
   const auto fabric = make_change_fabric(world.cluster);
-  const auto changes = sched::make_planned_changes(*world.configurations, *fabric, {});
-  sched::Availability availability;
+  const auto changes = jobs::make_planned_changes(*world.configurations, *fabric, {});
+  policy::Availability availability;
   for (int k = 0; k < 40; ++k) {
     const HostId host(k * 5 % 18);
     availability.events.push_back(
-        {.at_s = 1000.0 + 500 * k, .kind = sched::FleetEvent::Kind::kFailed, .hosts = {host}});
-    availability.events.push_back({.at_s = 1300.0 + 500 * k, .kind = sched::FleetEvent::Kind::kUp, .hosts = {host}});
+        {.at_s = 1000.0 + 500 * k, .kind = policy::FleetEvent::Kind::kFailed, .hosts = {host}});
+    availability.events.push_back({.at_s = 1300.0 + 500 * k, .kind = policy::FleetEvent::Kind::kUp, .hosts = {host}});
   }
   Everything policy(128);
-  const auto outcome = sched::run({.workload = &world.workload,
-                                   .fleet = &world.fleet,
-                                   .availability = &availability,
-                                   .throughput = throughput.get(),
-                                   .policy = &policy,
-                                   .changes = changes.get(),
-                                   .options = {.until_s = 30000}});
+  const auto outcome = jobs::run({.workload = &world.workload,
+                                  .fleet = &world.fleet,
+                                  .availability = &availability,
+                                  .throughput = throughput.get(),
+                                  .policy = &policy,
+                                  .changes = changes.get(),
+                                  .options = {.until_s = 30000}});
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
-  const sched::PlannedCounts& counts = changes->counts();
+  const jobs::PlannedCounts& counts = changes->counts();
   EXPECT_GT(counts.from_survivors, 30);
   EXPECT_EQ(counts.from_survivors, outcome->jobs[0].losses);
   EXPECT_EQ(counts.plans, 1);

@@ -7,19 +7,19 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/slices.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/slices.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace slice_ledger_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Fleet sliced_fleet(int hosts, int gpus) {
-  Fleet fleet = testing::plain_fleet(hosts, gpus * kSlicesOfGpu, 7);
-  fleet.per_gpu = kSlicesOfGpu;
+policy::Fleet sliced_fleet(int hosts, int gpus) {
+  policy::Fleet fleet = policy::testing::plain_fleet(hosts, gpus * policy::kSlicesOfGpu, 7);
+  fleet.per_gpu = policy::kSlicesOfGpu;
   return fleet;
 }
 
@@ -31,21 +31,21 @@ SliceLedger ledger_of(int hosts, int gpus) {
 
 TEST(SliceLedger, PartsGoWhereMostStaysPossible) {
   SliceLedger ledger = ledger_of(1, 2);
-  EXPECT_THAT(ledger.place(1), ElementsAre(Slice{HostId(0), 0, 6, 1})) << "4g and 2g still fit beside it";
-  EXPECT_THAT(ledger.place(2), ElementsAre(Slice{HostId(0), 0, 4, 2}));
-  EXPECT_THAT(ledger.place(4), ElementsAre(Slice{HostId(0), 0, 0, 4})) << "7 of 7";
-  EXPECT_THAT(ledger.place(3), ElementsAre(Slice{HostId(0), 1, 4, 3}));
-  EXPECT_THAT(ledger.place(3), ElementsAre(Slice{HostId(0), 1, 0, 3}));
+  EXPECT_THAT(ledger.place(1), ElementsAre(policy::Slice{HostId(0), 0, 6, 1})) << "4g and 2g still fit beside it";
+  EXPECT_THAT(ledger.place(2), ElementsAre(policy::Slice{HostId(0), 0, 4, 2}));
+  EXPECT_THAT(ledger.place(4), ElementsAre(policy::Slice{HostId(0), 0, 0, 4})) << "7 of 7";
+  EXPECT_THAT(ledger.place(3), ElementsAre(policy::Slice{HostId(0), 1, 4, 3}));
+  EXPECT_THAT(ledger.place(3), ElementsAre(policy::Slice{HostId(0), 1, 0, 3}));
   EXPECT_FALSE(ledger.fits(1)) << "six of seven compute slices, but all of the memory";
   EXPECT_FALSE(ledger.fits(7));
 }
 
 TEST(SliceLedger, WholeGpusOnFewHosts) {
   SliceLedger ledger = ledger_of(3, 4);
-  const std::vector<Slice> one = ledger.place(7);
-  EXPECT_THAT(one, ElementsAre(Slice{HostId(0), 0, 0, 7}));
-  EXPECT_THAT(ledger.place(21),
-              ElementsAre(Slice{HostId(0), 1, 0, 7}, Slice{HostId(0), 2, 0, 7}, Slice{HostId(0), 3, 0, 7}))
+  const std::vector<policy::Slice> one = ledger.place(7);
+  EXPECT_THAT(one, ElementsAre(policy::Slice{HostId(0), 0, 0, 7}));
+  EXPECT_THAT(ledger.place(21), ElementsAre(policy::Slice{HostId(0), 1, 0, 7}, policy::Slice{HostId(0), 2, 0, 7},
+                                            policy::Slice{HostId(0), 3, 0, 7}))
       << "the fullest host that has enough";
   EXPECT_EQ(ledger.place(35).size(), 5u) << "a host, and one GPU of the next";
   EXPECT_TRUE(ledger.fits(21));
@@ -66,7 +66,7 @@ TEST(SliceLedger, RandomPlacementsAreAllowed) {
     std::vector<std::vector<uint8_t>> taken(static_cast<size_t>(hosts),
                                             std::vector<uint8_t>(static_cast<size_t>(gpus)));
     std::vector<bool> open(static_cast<size_t>(hosts), true);
-    std::vector<std::vector<Slice>> placed;
+    std::vector<std::vector<policy::Slice>> placed;
     for (int step = 0; step < 300; ++step) {
       const int64_t what = random.below(10);
       if (what < 5) {
@@ -77,7 +77,7 @@ TEST(SliceLedger, RandomPlacementsAreAllowed) {
         for (size_t h = 0; h < taken.size(); ++h) {
           for (const uint8_t mask : taken[h]) {
             whole += open[h] && mask == 0;
-            for (const SliceProfile& one : slice_profiles()) {
+            for (const policy::SliceProfile& one : policy::slice_profiles()) {
               for (const int start : one.starts)
                 room = room || (open[h] && one.compute == size && (mask & slice_bits(one, start)) == 0);
             }
@@ -88,8 +88,8 @@ TEST(SliceLedger, RandomPlacementsAreAllowed) {
         if (!room) continue;
         placed.push_back(ledger.place(size));
         int sum = 0;
-        for (const Slice& slice : placed.back()) {
-          const SliceProfile& profile = *slice_profile(slice.slices);
+        for (const policy::Slice& slice : placed.back()) {
+          const policy::SliceProfile& profile = *policy::slice_profile(slice.slices);
           ASSERT_TRUE(open[static_cast<size_t>(slice.host.value)]);
           ASSERT_EQ(std::count(profile.starts.begin(), profile.starts.end(), slice.start), 1);
           uint8_t& mask = taken[static_cast<size_t>(slice.host.value)].at(static_cast<size_t>(slice.gpu));
@@ -101,9 +101,9 @@ TEST(SliceLedger, RandomPlacementsAreAllowed) {
       } else if (what < 9 && !placed.empty()) {
         const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(placed.size())));
         ledger.give(placed[k]);
-        for (const Slice& slice : placed[k])
+        for (const policy::Slice& slice : placed[k])
           taken[static_cast<size_t>(slice.host.value)][static_cast<size_t>(slice.gpu)] &=
-              static_cast<uint8_t>(~slice_bits(*slice_profile(slice.slices), slice.start));
+              static_cast<uint8_t>(~policy::slice_bits(*policy::slice_profile(slice.slices), slice.start));
         placed.erase(placed.begin() + static_cast<std::ptrdiff_t>(k));
       } else {
         const size_t host = static_cast<size_t>(random.below(hosts));
@@ -118,18 +118,21 @@ TEST(SliceLedger, RandomPlacementsAreAllowed) {
 }
 
 // First come, first served by numbers of slices: it does not know which of them lie side by side.
-class ByNumber : public Policy {
+class ByNumber : public policy::Policy {
  public:
-  PolicyTraits traits() const override { return {}; }
-  absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override {
-    Decision decision;
-    for (const Event& event : events) {
-      if (event.kind == Event::Kind::kFinished || event.kind == Event::Kind::kLost) used_ -= view.job(event.job).gpus;
-      if (event.kind == Event::Kind::kSubmitted || event.kind == Event::Kind::kLost) line_.push_back(event.job);
+  policy::PolicyTraits traits() const override { return {}; }
+  absl::StatusOr<policy::Decision> decide(const policy::View& view, std::span<const policy::Event> events) override {
+    policy::Decision decision;
+    for (const policy::Event& event : events) {
+      if (event.kind == policy::Event::Kind::kFinished || event.kind == policy::Event::Kind::kLost)
+        used_ -= view.job(event.job).gpus;
+      if (event.kind == policy::Event::Kind::kSubmitted || event.kind == policy::Event::Kind::kLost)
+        line_.push_back(event.job);
     }
-    while (!line_.empty() && used_ + view.job(line_.front()).gpus <= view.capacity(GpuType(0))) {
+    while (!line_.empty() && used_ + view.job(line_.front()).gpus <= view.capacity(policy::GpuType(0))) {
       const int gpus = view.job(line_.front()).gpus;
-      decision.grants.push_back({.job = line_.front(), .type = GpuType(0), .gpus = gpus, .hosts = {}, .beside = {}});
+      decision.grants.push_back(
+          {.job = line_.front(), .type = policy::GpuType(0), .gpus = gpus, .hosts = {}, .beside = {}});
       used_ += gpus;
       line_.pop_front();
     }
@@ -137,21 +140,21 @@ class ByNumber : public Policy {
   }
 
  private:
-  std::deque<JobId> line_;
+  std::deque<policy::JobId> line_;
   int used_ = 0;
 };
 
-Job part(double submit_s, int slices, double seconds) {
-  Job job = testing::rigid_job(fmt::format("{}s-{}", submit_s, slices), submit_s, slices, seconds);
-  job.slices = slices % kSlicesOfGpu == 0 ? 0 : slices;
-  job.per_gpu = kSlicesOfGpu;
+policy::Job part(double submit_s, int slices, double seconds) {
+  policy::Job job = policy::testing::rigid_job(fmt::format("{}s-{}", submit_s, slices), submit_s, slices, seconds);
+  job.slices = slices % policy::kSlicesOfGpu == 0 ? 0 : slices;
+  job.per_gpu = policy::kSlicesOfGpu;
   return job;
 }
 
-absl::StatusOr<Outcome> play(const Fleet& fleet, const Workload& workload, const Availability& availability,
-                             const Watcher& watcher) {
+absl::StatusOr<policy::Outcome> play(const policy::Fleet& fleet, const policy::Workload& workload,
+                                     const policy::Availability& availability, const Watcher& watcher) {
   ByNumber policy;
-  const testing::PlainThroughput throughput;
+  const policy::testing::PlainThroughput throughput;
   const auto changes = make_constant_changes({});
   return run({.workload = &workload,
               .fleet = &fleet,
@@ -165,12 +168,12 @@ absl::StatusOr<Outcome> play(const Fleet& fleet, const Workload& workload, const
 
 // One GPU. 3g + 3g take its memory: 1g waits for it, though one compute slice is free, and 2g waits behind it.
 TEST(EngineSlices, ByHand) {
-  const Fleet fleet = sliced_fleet(1, 1);
-  const Workload workload{
+  const policy::Fleet fleet = sliced_fleet(1, 1);
+  const policy::Workload workload{
       .name = "", .jobs = {part(0, 3, 100), part(0, 3, 200), part(10, 1, 50), part(120, 2, 30), part(130, 7, 10)}};
   const auto outcome = play(fleet, workload, {}, {});
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
-  const std::vector<JobRecord>& jobs = outcome->jobs;
+  const std::vector<policy::JobRecord>& jobs = outcome->jobs;
   EXPECT_EQ(jobs[2].first_start_s, 100) << "when the first 3g has ended";
   EXPECT_EQ(jobs[2].finish_s, 150);
   EXPECT_EQ(jobs[3].first_start_s, 120) << "3g + 1g + 2g";
@@ -191,10 +194,10 @@ TEST(EngineSlices, ByHand) {
 // Three GPUs, each with a 3g and a 4g; of each one ends at 10 s. 10 slices are free then, but no whole GPU: the 7g
 // waits for the 3g that ends at 100 s, and the 1g that is granted later waits behind it, though it fits.
 TEST(EngineSlices, NobodyOvertakesWhoWaitsForSlices) {
-  const Fleet fleet = sliced_fleet(1, 3);
-  const Workload workload{.name = "",
-                          .jobs = {part(0, 3, 100), part(0, 4, 10), part(0, 4, 500), part(0, 3, 10), part(0, 4, 500),
-                                   part(0, 3, 10), part(11, 7, 50), part(12, 1, 50)}};
+  const policy::Fleet fleet = sliced_fleet(1, 3);
+  const policy::Workload workload{.name = "",
+                                  .jobs = {part(0, 3, 100), part(0, 4, 10), part(0, 4, 500), part(0, 3, 10),
+                                           part(0, 4, 500), part(0, 3, 10), part(11, 7, 50), part(12, 1, 50)}};
   const auto outcome = play(fleet, workload, {}, {});
   ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
   EXPECT_EQ(outcome->jobs[6].first_start_s, 100);
@@ -207,8 +210,8 @@ TEST(EngineSlices, RandomRunsAreAllowed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
     const int hosts = static_cast<int>(random.between(1, 4));
-    const Fleet fleet = sliced_fleet(hosts, 2);
-    Workload workload;
+    const policy::Fleet fleet = sliced_fleet(hosts, 2);
+    policy::Workload workload;
     double at_s = 0;
     for (int k = 0; k < 60; ++k) {
       constexpr int kSizes[] = {1, 1, 1, 2, 2, 3, 4, 7, 14};
@@ -216,27 +219,28 @@ TEST(EngineSlices, RandomRunsAreAllowed) {
       workload.jobs.back().name += fmt::format("-{}", k);
       at_s += static_cast<double>(random.below(40));
     }
-    Availability availability;
+    policy::Availability availability;
     for (int k = 0; k < 6; ++k) {
       const HostId host(random.below(hosts));
-      availability.events.push_back({.at_s = 100.0 * k + 50, .kind = FleetEvent::Kind::kFailed, .hosts = {host}});
-      availability.events.push_back({.at_s = 100.0 * k + 90, .kind = FleetEvent::Kind::kUp, .hosts = {host}});
+      availability.events.push_back(
+          {.at_s = 100.0 * k + 50, .kind = policy::FleetEvent::Kind::kFailed, .hosts = {host}});
+      availability.events.push_back({.at_s = 100.0 * k + 90, .kind = policy::FleetEvent::Kind::kUp, .hosts = {host}});
     }
-    std::map<JobId, Placement> now;
+    std::map<policy::JobId, policy::Placement> now;
     std::vector<std::string> problems;
     Watcher watcher;
-    watcher.placed = [&](double now_s, JobId job, const Placement& placement, JobId) {
+    watcher.placed = [&](double now_s, policy::JobId job, const policy::Placement& placement, policy::JobId) {
       now[job] = placement;
       int sum = 0;
-      for (const Slice& slice : placement.slices) sum += slice.slices;
+      for (const policy::Slice& slice : placement.slices) sum += slice.slices;
       if (sum != placement.gpus()) problems.push_back(fmt::format("{}: {} of {}", now_s, sum, placement.gpus()));
       if (sum != 0 && sum != workload.jobs[static_cast<size_t>(job.value)].gpus) problems.emplace_back("another size");
     };
-    watcher.training = [&](double now_s, JobId) {
+    watcher.training = [&](double now_s, policy::JobId) {
       std::map<std::pair<HostId, int>, int> taken;
       for (const auto& [job, placement] : now) {
-        for (const Slice& slice : placement.slices) {
-          const SliceProfile& profile = *slice_profile(slice.slices);
+        for (const policy::Slice& slice : placement.slices) {
+          const policy::SliceProfile& profile = *policy::slice_profile(slice.slices);
           int& mask = taken[{slice.host, slice.gpu}];
           if (std::count(profile.starts.begin(), profile.starts.end(), slice.start) != 1 || slice.gpu > 1)
             problems.push_back(fmt::format("{}: {}g at {}", now_s, slice.slices, slice.start));
@@ -245,18 +249,18 @@ TEST(EngineSlices, RandomRunsAreAllowed) {
         }
       }
     };
-    watcher.ended = [&](double, const Job&, const JobRecord& record) { now.erase(record.job); };
+    watcher.ended = [&](double, const policy::Job&, const policy::JobRecord& record) { now.erase(record.job); };
     const auto outcome = play(fleet, workload, availability, watcher);
     ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
     EXPECT_THAT(problems, IsEmpty());
     double held = 0;
-    for (const JobRecord& record : outcome->jobs) {
+    for (const policy::JobRecord& record : outcome->jobs) {
       held += record.attained_gpu_s;
-      EXPECT_NE(record.end, JobEnd::kUnfinished);
+      EXPECT_NE(record.end, policy::JobEnd::kUnfinished);
     }
     EXPECT_NEAR(held, outcome->training_gpu_s + outcome->changing_gpu_s, 1e-6 * (1 + held));
   }
 }
 
 }  // namespace slice_ledger_test
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

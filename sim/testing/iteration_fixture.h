@@ -10,8 +10,8 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/model/catalogue.h"
-#include "ptc/parallel/step_time_model.h"
+#include "ptc/cost/step/step_time_model.h"
+#include "ptc/state/model/catalogue.h"
 #include "sim/iteration.h"
 
 namespace scalai::sim::testing {
@@ -52,11 +52,11 @@ inline cluster::Cluster small_cluster() {
   return cluster;
 }
 
-inline parallel::Communication inside(double bytes, double latency_s = 0) {
-  return {.link = parallel::Communication::Link::kGpuLink, .latency_s = latency_s, .bytes = bytes, .seconds = 1};
+inline step::Communication inside(double bytes, double latency_s = 0) {
+  return {.link = step::Communication::Link::kGpuLink, .latency_s = latency_s, .bytes = bytes, .seconds = 1};
 }
-inline parallel::Communication between(double bytes, double latency_s = 0) {
-  return {.link = parallel::Communication::Link::kNetwork, .latency_s = latency_s, .bytes = bytes, .seconds = 1};
+inline step::Communication between(double bytes, double latency_s = 0) {
+  return {.link = step::Communication::Link::kNetwork, .latency_s = latency_s, .bytes = bytes, .seconds = 1};
 }
 
 inline std::vector<DeviceId> devices_from(int first, int count) {
@@ -68,14 +68,14 @@ inline std::vector<DeviceId> devices_from(int first, int count) {
 inline collection::ParallelConfig layout(std::string_view text) { return collection::parse_layout(text).value(); }
 
 // Equal stages of equal chunks: seconds of a forward and a backward slot.
-inline parallel::StepParts plain_parts(const collection::ParallelConfig& config, int micro_batches, double forward_s,
-                                       double backward_s) {
-  parallel::StageWork stage;
+inline step::StepParts plain_parts(const collection::ParallelConfig& config, int micro_batches, double forward_s,
+                                   double backward_s) {
+  step::StageWork stage;
   for (int chunk = 0; chunk < config.vpp; ++chunk) {
     stage.forward.push_back({.matrix_s = forward_s, .tp = {}, .cp = {}, .ep = {}, .dp = {}});
     stage.backward.push_back({.matrix_s = backward_s, .tp = {}, .cp = {}, .ep = {}, .dp = {}});
   }
-  parallel::StepParts parts;
+  step::StepParts parts;
   parts.stages.assign(static_cast<size_t>(config.pp), stage);
   parts.micro_batches = micro_batches;
   return parts;
@@ -83,7 +83,7 @@ inline parallel::StepParts plain_parts(const collection::ParallelConfig& config,
 
 // The step of one job with these parts on its own.
 inline double step_of(const cluster::Cluster& cluster, const collection::ParallelConfig& config,
-                      const parallel::StepParts& parts, parallel::Schedule schedule = parallel::Schedule::kOneFOneB,
+                      const step::StepParts& parts, step::Schedule schedule = step::Schedule::kOneFOneB,
                       const IterationOptions& options = {}) {
   const change::Platform platform(cluster);
   const std::vector<DeviceId> devices = devices_from(0, config.world());
@@ -93,26 +93,26 @@ inline double step_of(const cluster::Cluster& cluster, const collection::Paralle
 
 // A model that trains somewhere; keeps what a StepInput refers to.
 struct Trained {
-  parallel::ModelShape model;
+  step::ModelShape model;
   collection::ParallelConfig config;
-  parallel::Training training;
+  step::Training training;
   std::vector<DeviceId> devices;
   std::map<DeviceId, double> speed = {};
   std::map<std::string, double> links = {};
 
-  parallel::StepInput on(const cluster::Cluster& cluster) const {
+  step::StepInput on(const cluster::Cluster& cluster) const {
     return {model, config, training, cluster, devices, speed, links};
   }
 };
 
-inline Trained trained(std::string_view model, std::string_view layout_name, parallel::Training training,
+inline Trained trained(std::string_view model, std::string_view layout_name, step::Training training,
                        int first_device = 0) {
-  Trained job{.model = parallel::shape_of(model::find_model(std::string(model)).value()),
+  Trained job{.model = step::shape_of(model::find_model(std::string(model)).value()),
               .config = layout(layout_name),
               .training = std::move(training),
               .devices = {}};
   job.devices = devices_from(first_device, job.config.world());
-  const absl::Status fits = parallel::check_workload({job.model, job.config, job.training});
+  const absl::Status fits = step::check_workload({job.model, job.config, job.training});
   SCALAI_CHECK(fits.ok(), message_of(fits));
   return job;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ptc/change/network.h"
+#include "ptc/cost/change/network.h"
 
 namespace scalai::sim {
 

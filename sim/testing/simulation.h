@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "ptc/control/run.h"
-#include "ptc/control/testing/control_fixture.h"
+#include "ptc/run/control/run.h"
+#include "ptc/run/control/testing/control_fixture.h"
 #include "sim/sim_runtime.h"
 #include "sim/simgrid_backend.h"
 

@@ -36,10 +36,10 @@
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
-#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
-#include "ptc/data/build.h"
-#include "ptc/data/crc32c.h"
+#include "ptc/store/datasets/build.h"
+#include "ptc/store/datasets/crc32c.h"
+#include "ptc/store/safetensors/safetensors.h"
+#include "ptc/store/safetensors/testing/write_safetensors.h"
 #include "vfs/dataset_tree.h"
 #include "vfs/mounts.h"
 #include "vfs/server.h"
@@ -79,7 +79,7 @@ std::string config_text(int64_t layers) {
       kHidden, kInner, layers, kHeads, kGroups, kVocabulary);
 }
 
-std::vector<checkpoint::TensorSpec> tensors_of_layer(int64_t layer) {
+std::vector<store::TensorSpec> tensors_of_layer(int64_t layer) {
   const int64_t small = kHidden / kHeads * kGroups;
   const std::vector<std::pair<std::string, std::vector<int64_t>>> shapes = {
       {"input_layernorm", {kHidden}},           {"post_attention_layernorm", {kHidden}},
@@ -87,7 +87,7 @@ std::vector<checkpoint::TensorSpec> tensors_of_layer(int64_t layer) {
       {"self_attn.v_proj", {small, kHidden}},   {"self_attn.o_proj", {kHidden, kHidden}},
       {"mlp.gate_proj", {kInner, kHidden}},     {"mlp.up_proj", {kInner, kHidden}},
       {"mlp.down_proj", {kHidden, kInner}}};
-  std::vector<checkpoint::TensorSpec> tensors;
+  std::vector<store::TensorSpec> tensors;
   for (const auto& [name, shape] : shapes)
     tensors.push_back({fmt::format("model.layers.{}.{}.weight", layer, name), tensor::DType::kBF16, shape});
   return tensors;
@@ -103,7 +103,7 @@ void write_checkpoint(const std::string& folder, int64_t layers) {
   int64_t total = 0;
   std::vector<std::byte> bytes;
   for (int file = 0; file < kReaders; ++file) {
-    std::vector<checkpoint::TensorSpec> tensors;
+    std::vector<store::TensorSpec> tensors;
     for (int64_t layer = file * layers / kReaders; layer < (file + 1) * layers / kReaders; ++layer) {
       for (auto& tensor : tensors_of_layer(layer)) tensors.push_back(std::move(tensor));
     }
@@ -113,18 +113,18 @@ void write_checkpoint(const std::string& folder, int64_t layers) {
     if (file == kReaders - 1) tensors.push_back({"lm_head.weight", tensor::DType::kBF16, vocabulary});
     for (const auto& tensor : tensors)
       map += fmt::format("{}\"{}\": \"{}\"", map.empty() ? "" : ", ", tensor.name, shard_name(file));
-    must(checkpoint::write_safetensors(
-        folder + "/" + shard_name(file), tensors, {{"format", "pt"}},
-        [&](const checkpoint::StoredTensor& tensor) -> absl::StatusOr<std::span<const std::byte>> {
-          bytes.resize(static_cast<size_t>(tensor.bytes));
-          uint64_t word = static_cast<uint64_t>(tensor.offset) + static_cast<uint64_t>(file) * 7919;
-          for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
-            word = word * 6364136223846793005U + 1442695040888963407U;
-            std::memcpy(&bytes[i], &word, 8);
-          }
-          total += tensor.bytes;
-          return std::span<const std::byte>(bytes);
-        }));
+    must(store::write_safetensors(folder + "/" + shard_name(file), tensors, {{"format", "pt"}},
+                                  [&](const store::StoredTensor& tensor) -> absl::StatusOr<std::span<const std::byte>> {
+                                    bytes.resize(static_cast<size_t>(tensor.bytes));
+                                    uint64_t word =
+                                        static_cast<uint64_t>(tensor.offset) + static_cast<uint64_t>(file) * 7919;
+                                    for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+                                      word = word * 6364136223846793005U + 1442695040888963407U;
+                                      std::memcpy(&bytes[i], &word, 8);
+                                    }
+                                    total += tensor.bytes;
+                                    return std::span<const std::byte>(bytes);
+                                  }));
   }
   std::ofstream(folder + "/model.safetensors.index.json")
       << fmt::format("{{\"metadata\": {{\"total_size\": {}}}, \"weight_map\": {{{}}}}}", total, map);
@@ -190,7 +190,7 @@ bool cut_along_second(const std::string& name) {
 
 // The tensors of a rank's file that are cut so; neighbours are one part.
 Task task_of_rank(const std::string& path, bool second) {
-  const auto file = checkpoint::SafetensorsFile::open(path);
+  const auto file = store::SafetensorsFile::open(path);
   must(file.status());
   Task task{path, {}};
   int64_t end = -1;
@@ -277,7 +277,7 @@ void write_records(const std::string& path, int64_t count) {
   std::string record(24, '\0');
   const auto put = [&](size_t at, uint64_t value, size_t bytes) { std::memcpy(&record[at], &value, bytes); };
   const auto crc_of = [&](size_t at, size_t bytes) {
-    return data::masked(data::crc32c(std::as_bytes(std::span(record.data() + at, bytes))));
+    return datasets::masked(datasets::crc32c(std::as_bytes(std::span(record.data() + at, bytes))));
   };
   put(0, 8, 8);
   put(8, crc_of(0, 8), 4);
@@ -303,17 +303,18 @@ void time_mounting(const Options& options, const std::string& folder, std::ofstr
   const std::string data_file = folder + "/records.tfrecord", index_file = folder + "/records.index";
   fs::create_directories(folder + "/data");
   write_records(data_file, options.samples);
-  must(data::build_index({.format = data::Format::kTfRecord, .files = {data_file}, .out = index_file}).status());
+  must(
+      datasets::build_index({.format = datasets::Format::kTfRecord, .files = {data_file}, .out = index_file}).status());
   std::vector<double> times;
   size_t shards = 0;
   for (int64_t round = 0; round < options.rounds; ++round) {
-    auto index = data::Index::open(index_file);
+    auto index = datasets::Index::open(index_file);
     must(index.status());
     const auto begin = Clock::now();
     vfs::Dataset dataset;
     dataset.name = "records";
-    dataset.samples = *data::Samples::make(*index);
-    dataset.files = std::make_shared<data::DataFiles>(*index, open_file_source);
+    dataset.samples = *datasets::Samples::make(*index);
+    dataset.files = std::make_shared<datasets::DataFiles>(*index, open_file_source);
     dataset.first.index = (*index)->digest();
     dataset.first.samples = dataset.samples->count();
     dataset.first.global_batch = 512;

@@ -10,8 +10,8 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/model/catalogue.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/step_time.h"
+#include "ptc/state/model/catalogue.h"
 #include "sim/iteration.h"
 
 namespace scalai::sim {
@@ -23,7 +23,7 @@ constexpr int kSmallReplicas = 8;
 struct Setting {
   cluster::Cluster cluster;
   collection::ParallelConfig config;
-  std::vector<parallel::StepParts> parts;  // of a GPU, of one at half speed
+  std::vector<step::StepParts> parts;  // of a GPU, of one at half speed
   std::vector<DeviceId> devices;
   std::vector<int> parts_of_rank;
 
@@ -46,12 +46,12 @@ Setting make_setting(int replicas, int micro_batches, bool one_slow) {
   for (int rank = 0; rank < made.config.world(); ++rank) made.devices.push_back(DeviceId(rank));
   made.parts_of_rank.assign(made.devices.size(), 0);
   if (one_slow) made.parts_of_rank[made.devices.size() / 3] = 1;
-  const parallel::ModelShape model = parallel::shape_of(model::find_model("llama3-405b").value());
-  const parallel::Training training{.global_batch = replicas * micro_batches, .micro_batch = 1, .sequence = 8192};
-  parallel::Hardware hardware = parallel::hardware_of(made.cluster, made.config, made.devices);
+  const step::ModelShape model = step::shape_of(model::find_model("llama3-405b").value());
+  const step::Training training{.global_batch = replicas * micro_batches, .micro_batch = 1, .sequence = 8192};
+  step::Hardware hardware = step::hardware_of(made.cluster, made.config, made.devices);
   for (const double speed : {1.0, 0.5}) {
     hardware.stages = {{.gpu = made.cluster.hosts.front().gpu, .speed = speed}};
-    made.parts.push_back(parallel::step_parts({model, made.config, training}, hardware));
+    made.parts.push_back(step::step_parts({model, made.config, training}, hardware));
   }
   return made;
 }

@@ -14,14 +14,14 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/import.h"
-#include "ptc/scenario/trace/tables.h"
-#include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/policies/shares/pop.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/policy/policies/shares/pop.h"
+#include "ptc/run/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/tables.h"
 #include "sim/jobs/change.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched {
+namespace scalai::policy {
 namespace {
 
 double seconds_of_an_elimination() {
@@ -94,7 +94,7 @@ Workload repeated(const Workload& once, int times) {
 absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string& trace, int times) {
   World world;
   SCALAI_ASSIGN_OR_RETURN(
-      Imported imported,
+      trace::Imported imported,
       import_trace("gavel", fmt::format("{}/scheduler/traces/physical_cluster/{}.trace", checkout, trace)));
   world.workload = repeated(imported.workload, times);
   for (const auto& [name, gpus] : {std::pair{"v100", 8}, std::pair{"p100", 16}, std::pair{"k80", 24}}) {
@@ -104,14 +104,14 @@ absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string
   }
   SCALAI_ASSIGN_OR_RETURN(world.throughput,
                           table_throughput("gavel", checkout + "/scheduler/simulation_throughputs.json", world.fleet,
-                                           world.workload, Beyond::kRefuse));
+                                           world.workload, trace::Beyond::kRefuse));
   return world;
 }
 
 absl::StatusOr<Outcome> run_once(const World& world, const char* name) {
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> policy, make_policy(name, {}, 1));
-  const std::unique_ptr<ChangeModel> changes = make_constant_changes({});
-  Setup setup;
+  const std::unique_ptr<jobs::ChangeModel> changes = make_constant_changes({});
+  jobs::Setup setup;
   setup.workload = &world.workload;
   setup.fleet = &world.fleet;
   setup.throughput = world.throughput.get();
@@ -252,6 +252,6 @@ BENCHMARK(BM_MaxMinPairs)
 BENCHMARK(BM_MaxMinPairsOfTypes)->Args({128, 1})->Args({2048, 1})->Args({2048, 4})->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::policy
 
 BENCHMARK_MAIN();

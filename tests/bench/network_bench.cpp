@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "ptc/base/status.h"
-#include "ptc/change/network.h"
+#include "ptc/cost/change/network.h"
 #include "sim/simgrid_backend.h"
 
 namespace scalai::sim {

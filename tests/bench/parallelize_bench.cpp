@@ -8,10 +8,10 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/model/catalogue.h"
-#include "ptc/parallel/search.h"
+#include "ptc/cost/step/search.h"
+#include "ptc/state/model/catalogue.h"
 
-namespace scalai::parallel {
+namespace scalai::step {
 namespace {
 
 struct Question {
@@ -62,6 +62,6 @@ BENCHMARK_CAPTURE(BM_Search, llama3_405b_16384_gpus, Question{"llama3-405b", 163
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace scalai::parallel
+}  // namespace scalai::step
 
 BENCHMARK_MAIN();

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "ptc/base/random.h"
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 #include "sim/jobs/change_fabric.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/planned/change_plan.h"
@@ -17,7 +17,7 @@
 #include "sim/jobs/planned/planned.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::policy {
 namespace {
 
 constexpr int kHosts = 2048, kGpusAHost = 8, kFailures = 419;
@@ -70,13 +70,13 @@ Availability failures(int hosts, uint64_t seed) {
 
 // One host's state fetched by a spare, planned without the cache.
 double plan_anew_s(const testing::World& world, const Job& job) {
-  const Configuration& configuration = *world.configurations->best(job, GpuType(0), kHosts * kGpusAHost);
+  const jobs::Configuration& configuration = *world.configurations->best(job, GpuType(0), kHosts * kGpusAHost);
   std::vector<DeviceId> devices;
   for (int d = 0; d < world.cluster.device_count(); ++d) devices.emplace_back(d);
-  const HeldState held{.model = configuration.model,
-                       .config = configuration.config,
-                       .devices = parallel::devices_for(configuration.config, devices, world.cluster)};
-  const ChangePlanner planner(world.cluster, {});
+  const jobs::HeldState held{.model = configuration.model,
+                             .config = configuration.config,
+                             .devices = step::devices_for(configuration.config, devices, world.cluster)};
+  const jobs::ChangePlanner planner(world.cluster, {});
   const auto start = std::chrono::steady_clock::now();
   const auto made = planner.plan_anew({.from = &held, .lost = {}, .to = &configuration, .devices = devices});
   SCALAI_CHECK(made.ok(), message_of(made.status()));
@@ -104,7 +104,7 @@ void fifty_four_days(benchmark::State& state, int spares, const std::string& pin
                               .options = {.until_s = kDays * kDay_s}});
     SCALAI_CHECK(outcome.ok(), message_of(outcome.status()));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const PlannedCounts& counts = changes->counts();
+    const jobs::PlannedCounts& counts = changes->counts();
     state.counters["changes"] = static_cast<double>(counts.changes);
     state.counters["plans"] = static_cast<double>(counts.plans);
     state.counters["from_storage"] = static_cast<double>(counts.from_storage);
@@ -123,6 +123,6 @@ BENCHMARK_CAPTURE(fifty_four_days, spares_16_sharded, 16, "tp8,pp16,cp1", true)
 BENCHMARK_CAPTURE(fifty_four_days, elastic, 0, "tp8,pp16,cp1", false)->Unit(benchmark::kSecond)->Iterations(1);
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::policy
 
 BENCHMARK_MAIN();

@@ -8,12 +8,12 @@
 #include <optional>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
 
 namespace scalai::plan {
 namespace {

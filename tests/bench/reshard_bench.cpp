@@ -21,8 +21,8 @@
 #include "ptc/base/random.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/arrange.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/store/naming/arrange.h"
+#include "ptc/store/safetensors/safetensors.h"
 
 extern char** environ;
 
@@ -73,19 +73,18 @@ int64_t write_source(const std::string& folder, int64_t bytes_wanted) {
       layers);
   fs::create_directories(folder);
   std::ofstream(folder + "/config.json") << config;
-  const checkpoint::Family family = *checkpoint::Families::built_in().of_config(config);
-  const checkpoint::Sizes sizes = *family.sizes_of_config(config);
-  std::vector<checkpoint::LogicalState> states;
+  const store::Family family = *store::Families::built_in().of_config(config);
+  const store::Sizes sizes = *family.sizes_of_config(config);
+  std::vector<store::LogicalState> states;
   const model::Model model = *family.build_model(sizes, "bench");
   for (const model::Param& param : model.params) {
     states.push_back({param.name, tensor::DType::kBF16, param.shape, model::StateKind::kParam});
   }
-  const auto files =
-      *arrange_whole(*checkpoint::Naming::of(family, "hf", sizes), states, {.shard_bytes = 4 * bytes_wanted});
+  const auto files = *arrange_whole(*store::Naming::of(family, "hf", sizes), states, {.shard_bytes = 4 * bytes_wanted});
   SCALAI_CHECK(files.size() == 1, "more than one file");
-  std::vector<checkpoint::TensorSpec> specs;
+  std::vector<store::TensorSpec> specs;
   for (const auto& tensor : files[0].tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
-  const auto header = *checkpoint::encode_safetensors_header(specs, files[0].metadata);
+  const auto header = *store::encode_safetensors_header(specs, files[0].metadata);
   // By small pieces: a child's peak memory counts from its parent's.
   std::FILE* file = std::fopen((folder + "/model.safetensors").c_str(), "wb");
   SCALAI_CHECK(file != nullptr, folder);

@@ -11,11 +11,11 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched {
+namespace scalai::policy {
 namespace {
 
 constexpr int kGpus = 2490;
@@ -30,7 +30,7 @@ Workload philly_like(int64_t jobs) {
     at_s += static_cast<double>(random.below(24));
     const int gpus = random.below(10) > 0 ? 1 : 1 << random.between(1, 5);
     const double seconds = std::floor(std::pow(10.0, 1 + 4.5 * random.uniform() * random.uniform() + random.uniform()));
-    workload.jobs.push_back(testing::rigid_job(std::to_string(k), at_s, gpus, 1 + seconds));
+    workload.jobs.push_back(policy::testing::rigid_job(std::to_string(k), at_s, gpus, 1 + seconds));
   }
   return workload;
 }
@@ -42,17 +42,17 @@ double seconds_since(std::clock_t start) {
 
 // Seconds an event under a policy; counts events.
 double seconds_an_event(const std::string& name, const Workload& workload, int64_t* events) {
-  const Fleet fleet = testing::plain_fleet(kGpus, 1);
-  const testing::PlainThroughput throughput;
+  const Fleet fleet = policy::testing::plain_fleet(kGpus, 1);
+  const policy::testing::PlainThroughput throughput;
   const auto changes = make_constant_changes({});
   const auto policy = make_policy(name, {}, 1);
   SCALAI_CHECK(policy.ok());
   const std::clock_t start = std::clock();
-  const absl::StatusOr<Outcome> outcome = run(Setup{.workload = &workload,
-                                                    .fleet = &fleet,
-                                                    .throughput = &throughput,
-                                                    .policy = policy->get(),
-                                                    .changes = changes.get()});
+  const absl::StatusOr<Outcome> outcome = run(jobs::Setup{.workload = &workload,
+                                                          .fleet = &fleet,
+                                                          .throughput = &throughput,
+                                                          .policy = policy->get(),
+                                                          .changes = changes.get()});
   SCALAI_CHECK(outcome.ok(), message_of(outcome.status()));
   *events = outcome->events;
   return seconds_since(start) / static_cast<double>(outcome->events);
@@ -102,6 +102,6 @@ BENCHMARK_CAPTURE(order_policy, srtf, "srtf")->Arg(1000)->Arg(10000)->Arg(80000)
 BENCHMARK_CAPTURE(order_policy, tiresias, "tiresias")->Arg(1000)->Arg(10000)->Arg(80000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::policy
 
 BENCHMARK_MAIN();

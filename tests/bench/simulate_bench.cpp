@@ -12,10 +12,10 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/control/run.h"
 #include "ptc/report/report.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/scenario/strategy.h"
+#include "ptc/run/control/run.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/run/scenario/strategy.h"
 #include "sim/sim_runtime.h"
 #include "sim/simgrid_backend.h"
 

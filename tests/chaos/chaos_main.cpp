@@ -23,7 +23,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 #include "tests/chaos/choice.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/network.h"
@@ -185,7 +185,7 @@ class Campaign {
             {"scalai-exec", SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16", "--out=" + out},
             folder_ + "/state.log"))
       return missing(fmt::format("an undisturbed run failed; see {}/state.log", folder_));
-    const auto found = checkpoint::latest(out + "/checkpoints/job");
+    const auto found = store::latest(out + "/checkpoints/job");
     if (!found) return missing("an undisturbed run has left no checkpoint");
     setting_.state = found->path;
     allowed_.state = true;

@@ -15,7 +15,7 @@
 
 #include "executor/rpc/process.h"
 #include "ptc/base/file.h"
-#include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/store/safetensors/testing/test_job.h"
 
 namespace scalai::chaos {
 namespace {
@@ -24,7 +24,7 @@ using executor::Process;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class FaultsTest : public checkpoint::FolderTest {
+class FaultsTest : public store::FolderTest {
  protected:
   // A process of the "run" in this folder.
   Process start(const std::string& script) const {

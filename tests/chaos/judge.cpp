@@ -17,14 +17,14 @@
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::Reader;
 using executor::TransactionState;
+using store::Reader;
 
 std::string judge_journal(const std::string& folder) {
   const auto journal = executor::Journal::open(folder + "/journal.db");
@@ -76,7 +76,7 @@ std::string judge_job(const nlohmann::json& job, const std::string& folder, cons
   const std::string name = job.at("name");
   if (job.at("state") == "failed") return fmt::format("job {} failed: {}", name, job.value("failure", "?"));
   if (job.contains("dataset") && job.at("dataset").at("exactly_once") != true) return "samples were lost";
-  const auto last = checkpoint::latest(fmt::format("{}/checkpoints/{}", folder, name));
+  const auto last = store::latest(fmt::format("{}/checkpoints/{}", folder, name));
   if (!last) return "";
   if (job.at("steps").get<int64_t>() < last->step)
     return fmt::format("job {} ends at step {}, before its checkpoint of {}", name, job.at("steps").get<int64_t>(),

@@ -7,7 +7,7 @@
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "ptc/base/file.h"
-#include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/store/safetensors/testing/test_job.h"
 
 namespace scalai::chaos {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // A run of the job "a" that has ended at step 8 with a checkpoint of step 6, and changes to epochs 1 and 2.
-class JudgeTest : public checkpoint::FolderTest {
+class JudgeTest : public store::FolderTest {
  protected:
   JudgeTest() {
     std::filesystem::create_directories(path("checkpoints/a"));
@@ -33,8 +33,8 @@ class JudgeTest : public checkpoint::FolderTest {
     std::string odd = {};  // a tensor in which one byte is wrong
   };
   void write(const Written& what) const {
-    const collection::Collection collection = checkpoint::sample_collection();
-    auto writer = checkpoint::Writer::begin(checkpoint::step_folder(path("checkpoints/a"), 6), collection, {"a", 6});
+    const collection::Collection collection = store::sample_collection();
+    auto writer = store::Writer::begin(store::step_folder(path("checkpoints/a"), 6), collection, {"a", 6});
     ASSERT_TRUE(writer.ok()) << writer.status();
     std::vector<std::byte> keep;
     const auto provide = [&](TensorId id, const tensor::Box& box) -> absl::StatusOr<std::span<const std::byte>> {
@@ -78,7 +78,7 @@ TEST_F(JudgeTest, StateOfAnotherStepIsFound) {
 }
 
 TEST_F(JudgeTest, DamageIsFound) {
-  const std::string file = checkpoint::step_folder(path("checkpoints/a"), 6) + "/rank_000.safetensors";
+  const std::string file = store::step_folder(path("checkpoints/a"), 6) + "/rank_000.safetensors";
   std::string bytes = read_file(file).value();
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   ASSERT_TRUE(write_file(file, bytes).ok());
@@ -86,7 +86,7 @@ TEST_F(JudgeTest, DamageIsFound) {
 }
 
 TEST_F(JudgeTest, ARealStateIsWhatItWas) {
-  const std::string state = checkpoint::step_folder(path("checkpoints/a"), 6);
+  const std::string state = store::step_folder(path("checkpoints/a"), 6);
   EXPECT_EQ(judged(state), "");
   std::filesystem::rename(state, path("state"));
   write({.step = 6, .odd = "flat"});

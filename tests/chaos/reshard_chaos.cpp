@@ -15,7 +15,7 @@
 #include <map>
 #include <thread>
 
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/store/views/testing/test_model.h"
 
 extern char** environ;
 
@@ -89,7 +89,7 @@ struct Chaos {
     return run({program, "checkpoint", "reshard", path("src"), path(dst), "--to=" + to}, patience);
   }
   void prepare() {
-    checkpoint::write_hugging_face(path("src"), config());
+    store::write_hugging_face(path("src"), config());
     for (const char* const to : kForms) {
       const auto begin = std::chrono::steady_clock::now();
       SCALAI_CHECK(reshard(to, std::string("reference-") + to, std::chrono::microseconds(-1)) == 0, to);

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/file.h"
-#include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/store/safetensors/testing/test_job.h"
 
 namespace scalai::chaos {
 namespace {
 
-class TrainingTest : public checkpoint::FolderTest {
+class TrainingTest : public store::FolderTest {
  protected:
   std::string judged(const std::string& found) const {
     EXPECT_TRUE(write_file(path("static.csv"), "0,4.5,0.1,1\n1,4.25,0.1,1\n").ok());

@@ -9,15 +9,15 @@
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/testing/test_job.h"
 #include "tests/crash/subject.h"
 
 namespace scalai::crash {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace checkpoint;
+using namespace store;
 
 // A step with its contents; 0 = none.
 struct Version {

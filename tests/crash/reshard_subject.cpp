@@ -8,15 +8,15 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/reshard.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/store/views/reshard.h"
+#include "ptc/store/views/testing/test_model.h"
 #include "tests/crash/subject.h"
 
 namespace scalai::crash {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace checkpoint;
+using namespace store;
 
 using Files = std::map<std::string, std::string>;
 

@@ -17,8 +17,8 @@
 #include "ptc/base/process.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 #include "tests/crash/disk.h"
 #include "tests/crash/explorer.h"
 #include "tests/crash/subject.h"
@@ -190,9 +190,9 @@ class RunSubject : public Subject {
     if (found.size() < events) return failed(fmt::format("{} events; {} were flushed", found.size(), events));
     SCALAI_ASSIGN_OR_RETURN(const int64_t step, checkpoint_of(found));
     const std::string checkpoints = folder.path() + "/checkpoints/job";
-    (void)checkpoint::clean(checkpoints);
+    (void)store::clean(checkpoints);
     if (step >= 0) {
-      SCALAI_RETURN_IF_ERROR(check_checkpoint(checkpoint::step_folder(checkpoints, step), step));
+      SCALAI_RETURN_IF_ERROR(check_checkpoint(store::step_folder(checkpoints, step), step));
     }
     return found.size() > events ? Found::kNew : Found::kOld;
   }
@@ -206,9 +206,9 @@ class RunSubject : public Subject {
     Hasher hasher;
     for (const auto& [name, bytes] : files) hasher.add(name).add(bytes);
     if (verified_.contains({step, hasher.hex()})) return absl::OkStatus();
-    SCALAI_ASSIGN_OR_RETURN(const checkpoint::Reader reader, checkpoint::Reader::open(path));
+    SCALAI_ASSIGN_OR_RETURN(const store::Reader reader, store::Reader::open(path));
     SCALAI_RETURN_IF_ERROR(reader.verify());
-    if (reader.stamp() != checkpoint::Stamp{"job", step}) return failed(path + ": of another step");
+    if (reader.stamp() != store::Stamp{"job", step}) return failed(path + ": of another step");
     verified_.emplace(step, hasher.hex());
     return absl::OkStatus();
   }

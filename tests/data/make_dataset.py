@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes small datasets in the formats that ptc/data reads, from a seed; needs the standard library only.
+"""Writes small datasets in the formats that ptc/store/datasets reads, from a seed; needs the standard library only.
 
     make_dataset.py KIND --out=PREFIX [--files=1] [--documents=100] [--seed=1] ...
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ptc/base/random.h"
-#include "ptc/collection/collection_file.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::differential {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::differential {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/collection.pb.h"
+#include "ptc/state/collection/collection_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {

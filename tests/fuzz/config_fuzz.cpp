@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto model =
-      scalai::checkpoint::model_of_config(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
+      scalai::store::model_of_config(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
   SCALAI_CHECK(model.ok() ? model->parameter_count() > 0 : !scalai::message_of(model.status()).empty());
   return 0;
 }

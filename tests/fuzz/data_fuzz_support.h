@@ -13,7 +13,7 @@
 
 #include "ptc/base/byte_source.h"
 #include "ptc/base/status.h"
-#include "ptc/data/build.h"
+#include "ptc/store/datasets/build.h"
 
 namespace scalai::fuzz {
 
@@ -48,22 +48,22 @@ inline std::string scratch(const std::string& name) {
 }
 
 struct Built {
-  std::shared_ptr<const data::Index> index;
+  std::shared_ptr<const datasets::Index> index;
   SourceOpener opener;
 };
 
 // Indexes the files; what is accepted must open and hold what it says. nullptr: refused, with a message.
-inline Built build(data::Format format, const std::string& file, const std::map<std::string, std::string>& files,
+inline Built build(datasets::Format format, const std::string& file, const std::map<std::string, std::string>& files,
                    int64_t record_bytes = 0) {
   static const std::string out = scratch("index");
   const SourceOpener opener = opener_of(files);
-  const auto built = data::build_index(
+  const auto built = datasets::build_index(
       {.format = format, .files = {file}, .out = out, .record_bytes = record_bytes, .opener = opener});
   if (!built.ok()) {
     SCALAI_CHECK(!message_of(built.status()).empty());
     return {};
   }
-  const auto index = data::Index::open(out);
+  const auto index = datasets::Index::open(out);
   SCALAI_CHECK(index.ok(), message_of(index.status()));
   SCALAI_CHECK((*index)->verify().ok(), message_of((*index)->verify()));
   SCALAI_CHECK((*index)->digest() == built->digest && (*index)->documents() == built->documents);

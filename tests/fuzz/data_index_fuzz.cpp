@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "ptc/data/internal/index_format.h"
-#include "ptc/data/reader.h"
-#include "ptc/data/share.h"
+#include "ptc/store/datasets/internal/index_format.h"
+#include "ptc/store/datasets/reader.h"
+#include "ptc/store/datasets/share.h"
 #include "tests/fuzz/data_fuzz_support.h"
 
 namespace {
@@ -17,37 +17,37 @@ using namespace scalai;
 
 // With the columns' checksums made to fit, where the header is one.
 std::string with_block_sums(const std::string& bytes, size_t header_bytes) {
-  auto header = data::parse_header(bytes.substr(0, header_bytes));
+  auto header = datasets::parse_header(bytes.substr(0, header_bytes));
   if (!header.ok()) return bytes;
   std::string sums;
-  for (int i = 0; i < data::columns_of(header->format); ++i) {
-    const auto begin = static_cast<size_t>(data::column_offset(*header, i));
+  for (int i = 0; i < datasets::columns_of(header->format); ++i) {
+    const auto begin = static_cast<size_t>(datasets::column_offset(*header, i));
     const std::string_view column =
-        std::string_view(bytes).substr(begin, static_cast<size_t>(8 * data::rows_of(*header, i)));
-    const std::string of_column = data::block_sums_of(column);
-    header->checksums[static_cast<size_t>(i)] = data::checksum_of(of_column);
+        std::string_view(bytes).substr(begin, static_cast<size_t>(8 * datasets::rows_of(*header, i)));
+    const std::string of_column = datasets::block_sums_of(column);
+    header->checksums[static_cast<size_t>(i)] = datasets::checksum_of(of_column);
     sums += of_column;
   }
-  const auto rows_end = static_cast<size_t>(data::sums_offset(*header, 0));
-  return data::encode_header(*header) + bytes.substr(header_bytes, rows_end - header_bytes) + sums;
+  const auto rows_end = static_cast<size_t>(datasets::sums_offset(*header, 0));
+  return datasets::encode_header(*header) + bytes.substr(header_bytes, rows_end - header_bytes) + sums;
 }
 
 // With the header's sizes and checksum made to fit, or no input would ever get past them.
 std::string repaired(std::string bytes) {
-  const auto sizes = data::parse_sizes(bytes);
+  const auto sizes = datasets::parse_sizes(bytes);
   const auto header_bytes = sizes.ok() ? sizes->header_bytes : 0;
   if (header_bytes < 64 || header_bytes > static_cast<int64_t>(bytes.size())) return bytes;
   const auto covered = static_cast<size_t>(header_bytes) - 32;
   const auto file_bytes = static_cast<int64_t>(bytes.size());
   std::memcpy(bytes.data() + 24, &file_bytes, sizeof file_bytes);
-  bytes.replace(covered, 32, data::checksum_of(std::string_view(bytes).substr(0, covered)));
+  bytes.replace(covered, 32, datasets::checksum_of(std::string_view(bytes).substr(0, covered)));
   return with_block_sums(bytes, static_cast<size_t>(header_bytes));
 }
 
 void try_index(const std::string& bytes) {
   static const std::string path = fuzz::scratch("raw");
   std::ofstream(path, std::ios::binary) << repaired(bytes);
-  const auto index = data::Index::open(path);
+  const auto index = datasets::Index::open(path);
   std::filesystem::remove(path);
   if (!index.ok()) {
     SCALAI_CHECK(!message_of(index.status()).empty());
@@ -66,9 +66,9 @@ void try_index(const std::string& bytes) {
     SCALAI_CHECK(extent->offset >= 0 && extent->bytes >= 0 && extent->bytes <= size - extent->offset);
   }
   for (const int64_t sequence : {1, 7}) {
-    const auto samples = data::Samples::make(*index, sequence);
+    const auto samples = datasets::Samples::make(*index, sequence);
     if (!samples.ok()) continue;
-    std::vector<data::Extent> extents;
+    std::vector<datasets::Extent> extents;
     SCALAI_CHECK((*samples)->extents((*samples)->count() - 1, extents).ok());
   }
 }
@@ -93,8 +93,8 @@ class Numbers {
 // A header of any numbers and, as columns, the rest of the input.
 void try_header(const std::string& bytes) {
   Numbers numbers(bytes);
-  data::IndexHeader header;
-  header.format = static_cast<data::Format>(1 + (numbers.next(1) & 3));
+  datasets::IndexHeader header;
+  header.format = static_cast<datasets::Format>(1 + (numbers.next(1) & 3));
   header.dtype_code = static_cast<int>(numbers.next(1) & 15);
   const int64_t files = 1 + (numbers.next(1) & 3);
   header.documents = numbers.next(2);
@@ -105,12 +105,14 @@ void try_header(const std::string& bytes) {
     const int64_t size = numbers.next(2);
     header.files.push_back({.location = "f", .bytes = size, .modified_ns = 0, .edges = std::string(32, '0')});
   }
-  header.checksums.assign(static_cast<size_t>(data::columns_of(header.format)), std::string(32, '0'));
-  const int64_t columns = data::column_offset(header, data::columns_of(header.format)) - data::header_bytes_of(header);
+  header.checksums.assign(static_cast<size_t>(datasets::columns_of(header.format)), std::string(32, '0'));
+  const int64_t columns =
+      datasets::column_offset(header, datasets::columns_of(header.format)) - datasets::header_bytes_of(header);
   std::string rows = numbers.rest();
   rows.resize(static_cast<size_t>(columns), '\0');
-  const int64_t sums = data::sums_offset(header, data::columns_of(header.format)) - data::sums_offset(header, 0);
-  try_index(data::encode_header(header) + rows + std::string(static_cast<size_t>(sums), '\0'));
+  const int64_t sums =
+      datasets::sums_offset(header, datasets::columns_of(header.format)) - datasets::sums_offset(header, 0);
+  try_index(datasets::encode_header(header) + rows + std::string(static_cast<size_t>(sums), '\0'));
 }
 
 // Of all blocks that look like headers.
@@ -131,7 +133,7 @@ void try_idx(const std::string& idx) {
   for (size_t at = 34; at + 4 <= idx.size() && bytes >= 0 && bytes < 100'000; at += 4) {
     int32_t length = 0;
     std::memcpy(&length, idx.data() + at, sizeof length);
-    fuzz::build(data::Format::kMegatron, "fuzz://d",
+    fuzz::build(datasets::Format::kMegatron, "fuzz://d",
                 {{"fuzz://d.idx", idx}, {"fuzz://d.bin", std::string(static_cast<size_t>(bytes), 'x')}});
     if (at > 34 + 16) break;
     bytes += std::max(0, length);
@@ -139,23 +141,23 @@ void try_idx(const std::string& idx) {
 }
 
 void try_tar(const std::string& bytes) {
-  const fuzz::Built built = fuzz::build(data::Format::kTar, "fuzz://t", {{"fuzz://t", bytes}});
+  const fuzz::Built built = fuzz::build(datasets::Format::kTar, "fuzz://t", {{"fuzz://t", bytes}});
   if (!built.index) return;
-  const data::Reader reader(data::Samples::make(built.index).value(), built.opener);
+  const datasets::Reader reader(datasets::Samples::make(built.index).value(), built.opener);
   for (int64_t i = 0; i < reader.samples().count(); ++i) SCALAI_CHECK(reader.read(i).ok());
 }
 
 void try_state(const std::string& text) {
-  const auto state = data::parse_state(text);
+  const auto state = datasets::parse_state(text);
   if (!state.ok()) {
     SCALAI_CHECK(!message_of(state.status()).empty());
     return;
   }
-  const auto again = data::parse_state(data::state_text(*state));
+  const auto again = datasets::parse_state(datasets::state_text(*state));
   SCALAI_CHECK(again.ok() && *again == *state, "a state changed when written and read");
-  const data::Steps steps(*state);
+  const datasets::Steps steps(*state);
   const int64_t step = steps.first().step;
-  const data::RankShare share(steps, step, {2, 5});
+  const datasets::RankShare share(steps, step, {2, 5});
   if (share.count() > 0) SCALAI_CHECK(share.index_of(share.position(share.count() - 1)) == share.count() - 1);
   SCALAI_CHECK(steps.step_of(steps.first().pass, steps.first().consumed).value_or(-1) == step);
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

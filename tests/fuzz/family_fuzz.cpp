@@ -8,13 +8,13 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
+#include "ptc/store/naming/family.h"
 #include "tests/fuzz/family_uses.h"
 
 namespace {
 
 using namespace scalai;
-using namespace scalai::checkpoint;
+using namespace scalai::store;
 
 void try_family(const std::string& text) {
   const absl::StatusOr<Family> family = Family::parse(text, "fuzz");

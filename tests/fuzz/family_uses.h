@@ -9,13 +9,13 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/arrange.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/collection/layout_name.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/model_shape.h"
+#include "ptc/cost/step/model_shape.h"
+#include "ptc/state/collection/layout_name.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/store/naming/arrange.h"
+#include "ptc/store/naming/family.h"
 
-namespace scalai::checkpoint {
+namespace scalai::store {
 
 // A field of a family file is left out, or gets the value of another one, or a number at the end of a range.
 inline std::string family_mutant(const std::string& text, Random& random) {
@@ -86,7 +86,7 @@ inline void use_family(const Family& family, const std::string& config) {
   if (!model.ok()) return refused(model.status());
   if (model->params.size() > kMostTensors) return;
   (void)model->parameter_count();
-  (void)parallel::shape_of(*model);
+  (void)step::shape_of(*model);
   for (const std::string& name : family.namings()) (void)Naming::of(family, name, *sizes);
   for (const char* layout : {"tp1", "tp2", "tp3", "tp8", "tp2,pp2", "tp2,dp2,ep2", "dp2,zero1", "pp4,vpp2"}) {
     const auto parsed = collection::parse_layout(layout);
@@ -98,4 +98,4 @@ inline void use_family(const Family& family, const std::string& config) {
   }
 }
 
-}  // namespace scalai::checkpoint
+}  // namespace scalai::store

@@ -22,7 +22,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {

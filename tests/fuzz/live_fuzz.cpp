@@ -16,9 +16,9 @@
 #include "executor/worker/box_stats.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/collection.pb.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {
@@ -104,7 +104,7 @@ std::string change(std::string_view input, Random& random) {
 
 void read(const LiveStep& step) {
   constexpr int64_t kMost = int64_t{1} << 16;  // bytes of a tensor
-  const checkpoint::Checkpoint& whole = *step.checkpoint();
+  const store::Checkpoint& whole = *step.checkpoint();
   for (size_t i = 0; i < std::min<size_t>(whole.tensors().size(), 20); ++i) {
     const Box box = Box::whole(whole.tensors()[i].shape);
     const int64_t bytes = box.volume() * tensor::size_of(whole.tensors()[i].dtype);

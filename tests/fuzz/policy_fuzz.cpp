@@ -8,9 +8,9 @@
 #include <variant>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/external/answer.h"
-#include "ptc/sched/policies/external/external_view.h"
-#include "ptc/sched/policies/external/protocol.h"
+#include "ptc/run/policy/policies/external/answer.h"
+#include "ptc/run/policy/policies/external/external_view.h"
+#include "ptc/run/policy/policies/external/protocol.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {
@@ -35,26 +35,26 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace scalai;
   static const auto* const view = [] {
-    auto* made = new sched::testing::PaperView;
+    auto* made = new policy::testing::PaperView;
     made->add("a", 2, 100);
     made->add("b", 4, 50, 10);
     return made;
   }();
-  static const sched::Known* const known = [] {
-    auto* made = new sched::Known;
+  static const policy::Known* const known = [] {
+    auto* made = new policy::Known;
     made->update(*view, {});
     return made;
   }();
   const std::string answer(reinterpret_cast<const char*>(data), size);
-  const auto hello = sched::check_hello(answer);
+  const auto hello = policy::check_hello(answer);
   SCALAI_CHECK(hello.ok() || !message_of(hello.status()).empty());
-  const auto read = sched::read_answer(answer, *view, *known);
+  const auto read = policy::read_answer(answer, *view, *known);
   if (!read.ok()) {
     SCALAI_CHECK(!message_of(read.status()).empty());
     return 0;
   }
-  const auto* decision = std::get_if<sched::Decision>(&*read);
+  const auto* decision = std::get_if<policy::Decision>(&*read);
   if (decision == nullptr) return 0;  // it asks
-  for (const sched::Grant& grant : decision->grants) SCALAI_CHECK(grant.job.value < 2 && grant.gpus <= 4);
+  for (const policy::Grant& grant : decision->grants) SCALAI_CHECK(grant.job.value < 2 && grant.gpus <= 4);
   return 0;
 }

@@ -9,16 +9,16 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/manifest.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
-#include "ptc/checkpoint/safetensors/testing/memory_source.h"
-#include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/store/safetensors/manifest.h"
+#include "ptc/store/safetensors/safetensors.h"
+#include "ptc/store/safetensors/testing/memory_source.h"
+#include "ptc/store/views/internal/arranged_manifest.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {
 
 using namespace scalai;
-using namespace scalai::checkpoint;
+using namespace scalai::store;
 
 void try_file(const std::string& bytes) {
   const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/layout_name.h"
-#include "ptc/scenario/scenario.h"
+#include "ptc/run/scenario/scenario.h"
+#include "ptc/state/collection/layout_name.h"
 
 namespace {
 

@@ -17,10 +17,10 @@
 
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/answer_bytes.h"
-#include "ptc/sched/answer_log.h"
-#include "ptc/sched/policies/goodput/kept_answers.h"
-#include "ptc/sched/policies/shares/kept_shares.h"
+#include "ptc/run/policy/answer_bytes.h"
+#include "ptc/run/policy/answer_log.h"
+#include "ptc/run/policy/policies/goodput/kept_answers.h"
+#include "ptc/run/policy/policies/shares/kept_shares.h"
 #include "tests/fuzz/data_fuzz_support.h"
 #include "tests/fuzz/mutate.h"
 
@@ -36,7 +36,7 @@ constexpr std::array<const char*, 3> kSeeds = {
     R"([["q", [1, 0.5, 2, 0]], ["r", [0, 0.5, -1, -1]], ["q", []]])"};
 
 std::string bytes_of(const Json& words) {
-  sched::AnswerWriter answer;
+  policy::AnswerWriter answer;
   for (const Json& word : words) {
     if (word.is_number_integer()) answer.add(word.get<int64_t>());
     if (word.is_number_float()) answer.add_double(word.get<double>());
@@ -45,16 +45,16 @@ std::string bytes_of(const Json& words) {
 }
 
 void take(const std::string& bytes) {
-  static const sched::ShareProblem problem{
-      .gpus = {4, 2}, .prices = {1, 1}, .jobs = {{.id = sched::JobId(3)}, {.id = sched::JobId(7)}}, .pairs = {{}}};
-  const auto shares = sched::shares_of(bytes, problem);
-  if (shares.ok()) SCALAI_CHECK(sched::bytes_of(*shares) == bytes, "shares changed when written and read");
+  static const policy::ShareProblem problem{
+      .gpus = {4, 2}, .prices = {1, 1}, .jobs = {{.id = policy::JobId(3)}, {.id = policy::JobId(7)}}, .pairs = {{}}};
+  const auto shares = policy::shares_of(bytes, problem);
+  if (shares.ok()) SCALAI_CHECK(policy::bytes_of(*shares) == bytes, "shares changed when written and read");
   Random random(1);
-  const auto allocation = sched::allocation_of(bytes, 6, &random);
+  const auto allocation = policy::allocation_of(bytes, 6, &random);
   if (allocation.ok()) SCALAI_CHECK(allocation->front.empty() || allocation->best < allocation->front.size());
-  std::vector<sched::SiaJob> jobs(2);
-  for (sched::SiaJob& job : jobs) job.choices.resize(3);
-  const auto solution = sched::solution_of(bytes, jobs);
+  std::vector<policy::SiaJob> jobs(2);
+  for (policy::SiaJob& job : jobs) job.choices.resize(3);
+  const auto solution = policy::solution_of(bytes, jobs);
   if (!solution.ok()) return;
   for (const int choice : solution->chosen) SCALAI_CHECK(choice < 3);
 }
@@ -66,7 +66,7 @@ struct Kept {
 std::vector<Kept> write(const std::string& path, const Json& list) {
   std::vector<Kept> kept;
   std::filesystem::remove(path);
-  const auto log = sched::AnswerLog::create(path, kAbout).value();
+  const auto log = policy::AnswerLog::create(path, kAbout).value();
   std::string rest;
   for (const Json& one : list) {
     if (one.is_string()) rest = one.get<std::string>();
@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto list = read_ordered_json({reinterpret_cast<const char*>(data), size});
   if (!list.ok() || !list->is_array()) return 0;
   const std::vector<Kept> kept = write(path, *list);
-  const auto log = sched::AnswerLog::resume(path, kAbout);
+  const auto log = policy::AnswerLog::resume(path, kAbout);
   std::filesystem::remove(path);
   if (!log.ok()) {
     SCALAI_CHECK(!message_of(log.status()).empty());

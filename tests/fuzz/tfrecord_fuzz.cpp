@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ptc/data/crc32c.h"
-#include "ptc/data/reader.h"
+#include "ptc/store/datasets/crc32c.h"
+#include "ptc/store/datasets/reader.h"
 #include "tests/fuzz/data_fuzz_support.h"
 
 namespace {
@@ -16,7 +16,7 @@ using namespace scalai;
 constexpr const char* kFile = "fuzz://records";
 
 std::string crc_of(std::string_view bytes) {
-  const uint32_t crc = data::masked(data::crc32c(std::as_bytes(std::span(bytes))));
+  const uint32_t crc = datasets::masked(datasets::crc32c(std::as_bytes(std::span(bytes))));
   return std::string(reinterpret_cast<const char*>(&crc), sizeof crc);
 }
 
@@ -35,9 +35,9 @@ std::string repaired(std::string bytes) {
 }
 
 void try_records(const std::string& bytes) {
-  const fuzz::Built built = fuzz::build(data::Format::kTfRecord, kFile, {{kFile, bytes}});
+  const fuzz::Built built = fuzz::build(datasets::Format::kTfRecord, kFile, {{kFile, bytes}});
   if (!built.index) return;
-  const data::Reader reader(data::Samples::make(built.index).value(), built.opener, {.check_crc = true});
+  const datasets::Reader reader(datasets::Samples::make(built.index).value(), built.opener, {.check_crc = true});
   std::string again;
   for (int64_t i = 0; i < reader.samples().count(); ++i) {
     const auto record = reader.read(i);

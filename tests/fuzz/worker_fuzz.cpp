@@ -16,10 +16,10 @@
 
 #include "executor/worker/worker.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {

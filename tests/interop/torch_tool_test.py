@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of ptc/checkpoint/tools/torch_to_safetensors.py: needs torch, and nothing else.
+"""Tests of ptc/store/tools/torch_to_safetensors.py: needs torch, and nothing else.
 
     torch_tool_test.py [-v] [TESTS]
 """
@@ -25,7 +25,7 @@ import torch
 from plain_safetensors import read
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../ptc/checkpoint/tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../ptc/store/tools"))
 import torch_to_safetensors as tool  # noqa: E402
 
 DTYPES = {"uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32",

@@ -160,4 +160,35 @@ std::vector<Finding> unknown_names(const std::vector<File>& files) {
   return findings;
 }
 
+// Whether the block that begins at `at` only declares types: "class Plan;".
+bool only_declares(const std::string& text, size_t at) {
+  static const std::regex kDeclarations(R"(\s*((class|struct|enum class) [^;{]*;(\s*//[^\n]*)?\s*)+\})");
+  return std::regex_search(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), kDeclarations,
+                           std::regex_constants::match_continuous);
+}
+
+std::vector<Finding> foreign_namespaces(const std::vector<File>& files) {
+  static const std::regex kNamespace(R"((^|\n)namespace scalai((::\w+)*) \{)"), kOuter(R"(::(internal|testing)\b)");
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_cpp(file.path) || file.path.starts_with("tests/")) continue;
+    const fs::path path(file.path);
+    const std::string stem = std::regex_replace(path.stem().string(), std::regex("_test$"), "");
+    std::set<std::string> own(path.begin(), path.end());
+    own.insert(stem);
+    if (own.count("testing") != 0) continue;
+    if (own.count("labs") != 0 && (own.count("commands") != 0 || stem.ends_with("command"))) own.insert("apps");
+    for (std::sregex_iterator at(file.text.begin(), file.text.end(), kNamespace), end; at != end; ++at) {
+      const std::string names = std::regex_replace((*at)[2].str(), kOuter, "");
+      const size_t begin = static_cast<size_t>(at->position() + at->length());
+      const bool fits =
+          names.empty() ? file.path.starts_with("ptc/base/") : own.count(names.substr(names.rfind(':') + 1)) != 0;
+      if (fits || only_declares(file.text, begin)) continue;
+      const int line = 1 + static_cast<int>(std::count(file.text.begin(), file.text.begin() + at->position(2), '\n'));
+      findings.push_back({file.path, line, fmt::format("scalai{} is no namespace of this folder", (*at)[2].str())});
+    }
+  }
+  return findings;
+}
+
 }  // namespace scalai::tidy

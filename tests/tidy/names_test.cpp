@@ -34,5 +34,19 @@ TEST(UnknownNames, AreFilesAndIdentifiersThatAreGone) {
                                  "a/README.md:6: made_plan is nowhere"));
 }
 
+TEST(ForeignNamespaces, AreNoFolderOfTheFile) {
+  const std::vector<File> files = {
+      {"ptc/plan/a.h", "namespace scalai::cost {\nclass Cost;\n}\n\nnamespace scalai::plan {\nint a();\n}\n"},
+      {"ptc/plan/internal/b.cpp", "namespace scalai::plan::internal {\n}\n"},
+      {"ptc/plan/c.cpp", "#include \"d.h\"\n\nnamespace scalai::plan::c {\n}\nnamespace scalai::cost {\nint c();\n}\n"},
+      {"ptc/plan/d.h", "namespace scalai {\nint d();\n}\n"},
+      {"ptc/base/e.h", "namespace scalai {\nint e();\n}\n"},
+      {"tests/f.cpp", "namespace scalai::plan {\n}\n"}};
+  std::vector<std::string> found;
+  for (const Finding& finding : foreign_namespaces(files)) found.push_back(finding.str());
+  EXPECT_THAT(found, ElementsAre("ptc/plan/c.cpp:5: scalai::cost is no namespace of this folder",
+                                 "ptc/plan/d.h:1: scalai is no namespace of this folder"));
+}
+
 }  // namespace
 }  // namespace scalai::tidy

@@ -141,7 +141,7 @@ bool needs_no_test(const std::string& path) {
   return path.find("/testing/") != std::string::npos || starts_with(path, "examples/");
 }
 
-// "ptc/control/internal" → "ptc/control": where the tests of a source lie.
+// "ptc/run/control/internal" → "ptc/run/control": where the tests of a source lie.
 std::string test_folder_of(const std::string& path) {
   std::string folder = folder_of(path);
   if (ends_with(folder, "/internal") || ends_with(folder, "/testing")) folder = folder_of(folder);

@@ -69,6 +69,7 @@ TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)
 TEST_F(Tree, ClassesHaveOneSource) { EXPECT_NO_FINDINGS(scattered_classes(files(), scattered_exceptions())); }
 TEST_F(Tree, LinesAreNarrow) { EXPECT_NO_FINDINGS(wide_lines(files(), kLineCharacters)); }
 TEST_F(Tree, HasNoUnusedFunctions) { EXPECT_NO_FINDINGS(unused_functions(files())); }
+TEST_F(Tree, NamespacesAreFolders) { EXPECT_NO_FINDINGS(foreign_namespaces(files())); }
 TEST_F(Tree, ReadmesNameWhatIsThere) { EXPECT_NO_FINDINGS(unknown_names(files())); }
 TEST_F(Tree, HasNoBannedWords) { EXPECT_NO_FINDINGS(banned_words(files(), words())); }
 TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files())); }
@@ -95,9 +96,9 @@ std::vector<Finding> direction(const std::string& path, const std::string& text)
 
 TEST(IncludeDirection, AllowsWhatLiesBelow) {
   EXPECT_NO_FINDINGS(
-      direction("ptc/plan/a.h", "#include \"ptc/base/b.h\"\n#include \"ptc/tensor/c.h\"\n#include <map>\n"));
+      direction("ptc/plan/a.h", "#include \"ptc/base/b.h\"\n#include \"ptc/state/tensor/c.h\"\n#include <map>\n"));
   EXPECT_NO_FINDINGS(direction("ptc/plan/internal/a.cpp", "#include \"ptc/proto/plan.pb.h\"\n"));
-  EXPECT_NO_FINDINGS(direction("sim/a.cpp", "#include <simgrid/s4u.hpp>\n#include \"ptc/sched/b.h\"\n"));
+  EXPECT_NO_FINDINGS(direction("sim/a.cpp", "#include <simgrid/s4u.hpp>\n#include \"ptc/run/policy/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("sim/jobs/a.cpp", "#include \"sim/internal/b.h\"\n"));
   EXPECT_NO_FINDINGS(direction("apps/a.cpp", "#include \"sim/b.h\"\n#include \"vfs/c.h\"\n"));
 }
@@ -117,31 +118,32 @@ TEST(LabsInCore, RefusesThemOutsideOfLabsAndTests) {
 }
 
 TEST(IncludeDirection, RefusesUpAndSideways) {
-  const auto up = direction("ptc/tensor/a.h", "\n#include \"ptc/plan/b.h\"\n");
+  const auto up = direction("ptc/state/tensor/a.h", "\n#include \"ptc/plan/b.h\"\n");
   ASSERT_EQ(up.size(), 1u);
   EXPECT_EQ(up[0].str(),
-            "ptc/tensor/a.h:2: ptc/tensor may not include ptc/plan (ptc/plan/b.h); it may use ptc/base, and what these "
+            "ptc/state/tensor/a.h:2: ptc/state/tensor may not include ptc/plan (ptc/plan/b.h); it may use ptc/base, "
+            "and what these "
             "may use");
   EXPECT_EQ(direction("sim/a.cpp", "#include \"executor/worker/b.h\"\n").size(), 1u);
   EXPECT_EQ(direction("vfs/a.cpp", "#include \"sim/b.h\"\n").size(), 1u);
-  EXPECT_EQ(direction("ptc/control/a.cpp", "#include \"sim/b.h\"\n").size(), 1u);
-  EXPECT_EQ(direction("ptc/data/a.cpp", "#include \"ptc/tensor/b.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/run/control/a.cpp", "#include \"sim/b.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/store/datasets/a.cpp", "#include \"ptc/state/tensor/b.h\"\n").size(), 1u);
 }
 
 TEST(IncludeDirection, TestsMayUseMore) {
   const std::string engine = "#include \"sim/jobs/engine.h\"\n";
-  EXPECT_NO_FINDINGS(direction("ptc/sched/policies/a_test.cpp", engine));
-  EXPECT_NO_FINDINGS(direction("ptc/sched/policies/testing/a.h", engine));
-  EXPECT_EQ(direction("ptc/sched/policies/a.cpp", engine).size(), 1u);
+  EXPECT_NO_FINDINGS(direction("ptc/run/policy/policies/a_test.cpp", engine));
+  EXPECT_NO_FINDINGS(direction("ptc/run/policy/policies/testing/a.h", engine));
+  EXPECT_EQ(direction("ptc/run/policy/policies/a.cpp", engine).size(), 1u);
   EXPECT_EQ(direction("ptc/plan/a_test.cpp", engine).size(), 1u);
 }
 
 TEST(IncludeDirection, KeepsInternalHeadersIn) {
   const std::string internal = "#include \"ptc/plan/internal/drafts.h\"\n";
   EXPECT_NO_FINDINGS(direction("ptc/plan/a.cpp", internal));
-  const auto findings = direction("ptc/change/a.cpp", internal);
+  const auto findings = direction("ptc/cost/change/a.cpp", internal);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].str(), "ptc/change/a.cpp:1: ptc/plan/internal/drafts.h is internal to ptc/plan");
+  EXPECT_EQ(findings[0].str(), "ptc/cost/change/a.cpp:1: ptc/plan/internal/drafts.h is internal to ptc/plan");
 }
 
 TEST(IncludeDirection, KeepsLibrariesBehindTheirAdapter) {

@@ -7,7 +7,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
-#include "ptc/control/event_text.h"
+#include "ptc/run/control/event_text.h"
 
 namespace scalai::executor {
 

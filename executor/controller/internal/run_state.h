@@ -7,9 +7,9 @@
 
 #include "executor/controller/exec_runtime.h"
 #include "executor/controller/job_work.h"
-#include "ptc/change/maxmin.h"
-#include "ptc/control/agenda.h"
-#include "ptc/control/training.h"
+#include "ptc/cost/change/maxmin.h"
+#include "ptc/run/control/agenda.h"
+#include "ptc/run/control/training.h"
 
 namespace scalai::executor {
 

@@ -22,9 +22,9 @@
 #include "executor/worker/worker.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/control/run.h"
-#include "ptc/control/testing/control_fixture.h"
 #include "ptc/report/report.h"
+#include "ptc/run/control/run.h"
+#include "ptc/run/control/testing/control_fixture.h"
 
 namespace scalai::executor::testing {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "executor/controller/testing/test_fleet.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/store/safetensors/job_checkpoint.h"
 
 namespace scalai::executor::testing {
 
@@ -46,13 +46,11 @@ class Trained : public ::testing::Test {
     return execute(scenario, "reshard", folder_.path(), std::move(fleet), options);
   }
 
-  std::string checkpoint_of(int64_t step) const {
-    return checkpoint::step_folder(folder_.path() + "/checkpoints/a", step);
-  }
+  std::string checkpoint_of(int64_t step) const { return store::step_folder(folder_.path() + "/checkpoints/a", step); }
   // Every element of this step's checkpoint is that of the step.
   void expect_right(int64_t step) {
     const std::string folder = checkpoint_of(step);
-    const auto reader = checkpoint::Reader::open(folder);
+    const auto reader = store::Reader::open(folder);
     ASSERT_TRUE(reader.ok()) << reader.status();
     int64_t elements = 0;
     const collection::Collection& side = reader->collection();

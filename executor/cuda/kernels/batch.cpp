@@ -9,7 +9,7 @@
 #include "executor/state/content_mix.h"
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor::kernels {
 namespace {

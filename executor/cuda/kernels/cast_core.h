@@ -1,13 +1,13 @@
 #pragma once
 // The core of the cast kernel. Every cast goes by float32: exact from the narrower types; from F64 rounded to odd, so
-// that only the following rounding counts (ptc/tensor/codec.h). So the code has only six conversions to float32 and
-// six from it.
+// that only the following rounding counts (ptc/state/tensor/codec.h). So the code has only six conversions to float32
+// and six from it.
 
 #include <bit>
 #include <cstdint>
 
 #include "executor/cuda/kernels/tiles.h"
-#include "ptc/tensor/codec.h"
+#include "ptc/state/tensor/codec.h"
 
 namespace scalai::executor::kernels {
 

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "ptc/tensor/host_device.h"
+#include "ptc/state/tensor/host_device.h"
 
 namespace scalai::executor::kernels {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ptc/tensor/host_device.h"
+#include "ptc/state/tensor/host_device.h"
 
 #if defined(__CUDA_ARCH__)
 #define SCALAI_UNROLL _Pragma("unroll")

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ptc/base/random.h"
-#include "ptc/tensor/codec.h"
+#include "ptc/state/tensor/codec.h"
 
 namespace scalai::executor::kernels {
 namespace {

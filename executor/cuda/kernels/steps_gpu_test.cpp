@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "executor/cuda/kernels/testing/kernels_on_gpu.h"
-#include "ptc/transform/testing/device_cases.h"
+#include "ptc/state/transform/testing/device_cases.h"
 
 namespace scalai::executor::kernels {
 namespace steps_gpu_test {
 
 using transform::kFloats;
 using transform::random_elements;
-using transform::core::Elements;
-using transform::core::LowRank;
-using transform::core::RowCodes;
-using transform::core::RowPeaks;
+using transform::step_core::Elements;
+using transform::step_core::LowRank;
+using transform::step_core::RowCodes;
+using transform::step_core::RowPeaks;
 
 constexpr uint64_t kSeed = 12;
 
@@ -31,8 +31,8 @@ class StepsOnGpu : public KernelsOnGpu {
                const std::string& what) const {
     std::vector<std::byte> expected = begin;
     on_host.*out = expected.data();
-    transform::core::run(on_host, 0, 1);
-    for (const uint32_t blocks : {1U, step_blocks(transform::core::size_of(on_host), multiprocessors_)}) {
+    transform::step_core::run(on_host, 0, 1);
+    for (const uint32_t blocks : {1U, step_blocks(transform::step_core::size_of(on_host), multiprocessors_)}) {
       const DeviceArray there(begin);
       on_gpu.*out = there.data();
       ASSERT_CUDA(launch_step(on_gpu, blocks, nullptr));
@@ -110,7 +110,7 @@ TEST_F(StepsOnGpu, RowsLikeTheHost) {
       std::vector<std::byte> peaks(static_cast<size_t>(rows * 8));
       compare(RowPeaks{dtype, rows, columns, in.data()}, RowPeaks{dtype, rows, columns, in_there.data()},
               &RowPeaks::peaks, peaks, what);
-      transform::core::run(RowPeaks{dtype, rows, columns, in.data(), peaks.data()}, 0, 1);
+      transform::step_core::run(RowPeaks{dtype, rows, columns, in.data(), peaks.data()}, 0, 1);
       const DeviceArray peaks_there(peaks);
       for (const bool factors : {false, true}) {
         const int64_t first = columns / 3, last = columns - columns / 4;
@@ -118,7 +118,7 @@ TEST_F(StepsOnGpu, RowsLikeTheHost) {
         RowCodes there = work;
         there.in = in_there.data();
         there.peaks = peaks_there.data();
-        const int64_t bytes = transform::core::size_of(work) * (factors ? 4 : 1);
+        const int64_t bytes = transform::step_core::size_of(work) * (factors ? 4 : 1);
         compare(work, there, &RowCodes::out, std::vector<std::byte>(static_cast<size_t>(bytes)), what);
       }
     }

@@ -6,7 +6,7 @@
 
 #include "executor/cuda/kernels/batch.h"
 #include "executor/cuda/kernels/memory_access.h"
-#include "ptc/tensor/host_device.h"
+#include "ptc/state/tensor/host_device.h"
 
 namespace scalai::executor::kernels {
 

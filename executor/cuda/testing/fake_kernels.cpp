@@ -39,13 +39,13 @@ cudaError_t launch(const Work<Piece>& work, uint32_t blocks, cudaStream_t stream
 template <class Step>
 cudaError_t launch_step_on(const Step& work, uint32_t blocks, cudaStream_t stream,
                            std::initializer_list<const std::byte*> arrays) {
-  if (transform::core::size_of(work) == 0) return cudaSuccess;
+  if (transform::step_core::size_of(work) == 0) return cudaSuccess;
   const std::vector<const std::byte*> touched = arrays;
   cuda::put_fake_kernel(stream, nullptr, [=] {
     for (const std::byte* array : touched)
       SCALAI_CHECK(fake_reaches(stream, array) && reinterpret_cast<uintptr_t>(array) % 16 == 0);
     const int64_t threads = int64_t{blocks} * kFakeThreads;
-    for (int64_t thread = 0; thread < threads; ++thread) transform::core::run(work, thread, threads);
+    for (int64_t thread = 0; thread < threads; ++thread) transform::step_core::run(work, thread, threads);
   });
   return cudaSuccess;
 }
@@ -72,16 +72,16 @@ cudaError_t launch_digest(const Work<DigestPiece>& work, uint64_t* sums, uint32_
                 [sums](const Work<DigestPiece>& all, auto... where) { digest_tiles(all, sums, where...); });
 }
 
-cudaError_t launch_step(const transform::core::Elements& work, uint32_t blocks, cudaStream_t stream) {
+cudaError_t launch_step(const transform::step_core::Elements& work, uint32_t blocks, cudaStream_t stream) {
   return launch_step_on(work, blocks, stream, {work.in, work.out});
 }
-cudaError_t launch_step(const transform::core::LowRank& work, uint32_t blocks, cudaStream_t stream) {
+cudaError_t launch_step(const transform::step_core::LowRank& work, uint32_t blocks, cudaStream_t stream) {
   return launch_step_on(work, blocks, stream, {work.a, work.b, work.values});
 }
-cudaError_t launch_step(const transform::core::RowPeaks& work, uint32_t blocks, cudaStream_t stream) {
+cudaError_t launch_step(const transform::step_core::RowPeaks& work, uint32_t blocks, cudaStream_t stream) {
   return launch_step_on(work, blocks, stream, {work.in, work.peaks});
 }
-cudaError_t launch_step(const transform::core::RowCodes& work, uint32_t blocks, cudaStream_t stream) {
+cudaError_t launch_step(const transform::step_core::RowCodes& work, uint32_t blocks, cudaStream_t stream) {
   return launch_step_on(work, blocks, stream, {work.in, work.peaks, work.out});
 }
 

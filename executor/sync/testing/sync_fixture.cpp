@@ -5,8 +5,8 @@
 
 #include "executor/controller/shown_state.h"
 #include "executor/rpc/worker_place.h"
-#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 
@@ -14,13 +14,13 @@ using proto::CommandBody;
 
 Shown::Shown(proto::LiveState state, Collection side) : state_(std::make_unique<proto::LiveState>(std::move(state))) {
   stamp_ = {state_->name(), state_->step()};
-  checkpoint_ = checkpoint::Checkpoint::of_held({.place = "the run",
-                                                 .collection = std::move(side),
-                                                 .tensors = {},
-                                                 .stamp = stamp_,
-                                                 .id = "1",
-                                                 .read = [](TensorId, const tensor::Box&, int64_t,
-                                                            std::span<std::byte>) { return absl::OkStatus(); }})
+  checkpoint_ = store::Checkpoint::of_held({.place = "the run",
+                                            .collection = std::move(side),
+                                            .tensors = {},
+                                            .stamp = stamp_,
+                                            .id = "1",
+                                            .read = [](TensorId, const tensor::Box&, int64_t,
+                                                       std::span<std::byte>) { return absl::OkStatus(); }})
                     .value();
 }
 

@@ -34,16 +34,16 @@ class Shown final : public LiveStep {
  public:
   Shown(proto::LiveState state, Collection side);
   ~Shown() override;
-  const checkpoint::Stamp& stamp() const override { return stamp_; }
+  const store::Stamp& stamp() const override { return stamp_; }
   bool is_kept() const override { return kept; }
-  const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return checkpoint_; }
+  const std::shared_ptr<const store::Checkpoint>& checkpoint() const override { return checkpoint_; }
   const proto::LiveState& state() const override { return *state_; }
   bool kept = true;
 
  private:
   std::unique_ptr<proto::LiveState> state_;
-  checkpoint::Stamp stamp_;
-  std::shared_ptr<const checkpoint::Checkpoint> checkpoint_;
+  store::Stamp stamp_;
+  std::shared_ptr<const store::Checkpoint> checkpoint_;
 };
 
 // A run that trains on the first hosts, and receivers on those after them.

@@ -37,8 +37,8 @@
 #include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/tensor/box.h"
-#include "ptc/tensor/dtype.h"
+#include "ptc/state/tensor/box.h"
+#include "ptc/state/tensor/dtype.h"
 
 namespace scalai::executor {
 namespace {

@@ -21,7 +21,7 @@ absl::Status count_trained(const CommandBody::Read& read, const SampleReading& s
                            int rank, SampleReading::Account& account) {
   account.read = {};
   for (int64_t step = read.from_step(); step < read.until_step(); ++step) {
-    if (const std::optional<data::SampleAccount> told = training.read(step, rank, read.dp())) {
+    if (const std::optional<datasets::SampleAccount> told = training.read(step, rank, read.dp())) {
       account.read.add(*told);
       continue;
     }
@@ -46,8 +46,8 @@ absl::Status FileWork::write(const CommandBody& body, ReplyBody& reply) {
   for (const int rank : ranks) {
     if (rank < 0 || rank >= side.ranks()) return invalid(fmt::format("there is no rank {}", rank));
   }
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
-                          checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
+  SCALAI_ASSIGN_OR_RETURN(store::Writer writer,
+                          store::Writer::join(write.folder(), side, {write.name(), write.step()}));
   const ReadState read = [&](LogicalRank rank, TensorId tensor, const Box& box, std::byte* dst) {
     const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank.value)]);
     return places.read(place, held.key, tensor, box, {box, side.tensors[static_cast<size_t>(tensor.value)].dtype, dst});

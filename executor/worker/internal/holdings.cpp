@@ -6,7 +6,7 @@
 
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
+#include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor {
 

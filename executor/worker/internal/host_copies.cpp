@@ -11,8 +11,8 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/rank_parts.h"
 
 namespace scalai::executor {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "executor/device/testing/forwarding_backend.h"
-#include "ptc/transform/testing/looping_device.h"
+#include "ptc/state/transform/testing/looping_device.h"
 
 namespace scalai::executor {
 

@@ -15,8 +15,8 @@
 #include "executor/state/testing/support.h"
 #include "executor/transport/loopback_transport.h"
 #include "executor/worker/worker.h"
-#include "ptc/collection/collection.h"
 #include "ptc/plan/testing/support.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::proto {
 class CommandBody;

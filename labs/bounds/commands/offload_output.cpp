@@ -13,7 +13,7 @@
 namespace scalai::apps {
 namespace {
 
-using parallel::OffloadedStep;
+using step::offload::OffloadedStep;
 
 bool alike(const OffloadedStep& a, const OffloadedStep& b) {
   return a.state_bytes == b.state_bytes && a.activation_bytes == b.activation_bytes &&
@@ -73,7 +73,7 @@ Table offload_table(const std::vector<OffloadedStep>& steps) {
 
 class OffloadedTraffic final : public HostTraffic {
  public:
-  OffloadedTraffic(const parallel::Workload& workload, int64_t device_bytes, std::vector<OffloadedStep> steps)
+  OffloadedTraffic(const step::Workload& workload, int64_t device_bytes, std::vector<OffloadedStep> steps)
       : config_(fmt::format("{}, micro-batches of {}, recompute {}", canonical(workload.config),
                             workload.training.micro_batch, name_of(workload.training.recompute))),
         micro_batches_(workload.training.micro_batches(workload.config.dp)),
@@ -108,9 +108,9 @@ class OffloadedTraffic final : public HostTraffic {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const HostTraffic>> find_host_traffic(const parallel::Workload& workload,
+absl::StatusOr<std::shared_ptr<const HostTraffic>> find_host_traffic(const step::Workload& workload,
                                                                      int64_t device_bytes) {
-  SCALAI_ASSIGN_OR_RETURN(std::vector<OffloadedStep> steps, parallel::offloaded_steps(workload, device_bytes));
+  SCALAI_ASSIGN_OR_RETURN(std::vector<OffloadedStep> steps, step::offload::offloaded_steps(workload, device_bytes));
   return std::make_shared<OffloadedTraffic>(workload, device_bytes, std::move(steps));
 }
 

@@ -6,7 +6,7 @@
 namespace scalai::apps {
 
 // Errors: those of offloaded_steps().
-absl::StatusOr<std::shared_ptr<const HostTraffic>> find_host_traffic(const parallel::Workload& workload,
+absl::StatusOr<std::shared_ptr<const HostTraffic>> find_host_traffic(const step::Workload& workload,
                                                                      int64_t device_bytes);
 
 }  // namespace scalai::apps

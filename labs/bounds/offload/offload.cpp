@@ -8,7 +8,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
-namespace scalai::parallel {
+namespace scalai::step::offload {
 namespace {
 
 constexpr int32_t kMoments = 64;
@@ -61,4 +61,4 @@ absl::StatusOr<std::vector<OffloadedStep>> offloaded_steps(const Workload& workl
   return steps;
 }
 
-}  // namespace scalai::parallel
+}  // namespace scalai::step::offload

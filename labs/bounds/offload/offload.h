@@ -24,9 +24,9 @@
 #include "absl/status/statusor.h"
 #include "labs/bounds/io_bound.h"
 #include "labs/bounds/replay.h"
-#include "ptc/parallel/training.h"
+#include "ptc/cost/step/training.h"
 
-namespace scalai::parallel {
+namespace scalai::step::offload {
 
 struct OffloadedStep {
   int stage = 0;
@@ -44,4 +44,4 @@ inline constexpr int32_t kMostOperations = 1000;
 // parameters), training that offloads activations already, device_bytes below an operation's operands.
 absl::StatusOr<std::vector<OffloadedStep>> offloaded_steps(const Workload& workload, int64_t device_bytes);
 
-}  // namespace scalai::parallel
+}  // namespace scalai::step::offload

@@ -5,9 +5,9 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/parallel/memory.h"
+#include "ptc/cost/step/memory.h"
 
-namespace scalai::parallel {
+namespace scalai::step::offload {
 namespace offload_test {
 
 using collection::ParallelConfig;
@@ -117,4 +117,4 @@ TEST(OffloadedSteps, RefusesWhatIsNotModelled) {
 }
 
 }  // namespace offload_test
-}  // namespace scalai::parallel
+}  // namespace scalai::step::offload

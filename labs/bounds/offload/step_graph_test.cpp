@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/parallel/memory.h"
+#include "ptc/cost/step/memory.h"
 
-namespace scalai::parallel {
+namespace scalai::step::offload {
 namespace step_graph_test {
 
 using bounds::Role;
@@ -88,4 +88,4 @@ TEST(StepGraph, OrderHasEachOperationOnceOperandsFirst) {
 }
 
 }  // namespace step_graph_test
-}  // namespace scalai::parallel
+}  // namespace scalai::step::offload

@@ -10,10 +10,10 @@
 #ifdef SCALAI_WITH_EXECUTOR
 #include "apps/exec/reader_step.h"
 #include "executor/rpc/process.h"
-#include "ptc/checkpoint/views/view.h"
-#include "ptc/collection/collection_file.h"
-#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/state/collection/collection_file.h"
+#include "ptc/state/collection/rank_parts.h"
+#include "ptc/store/views/view.h"
 #endif
 
 namespace scalai::apps {
@@ -91,12 +91,12 @@ absl::StatusOr<std::map<std::string, std::vector<RunningStep::Held>>> RunningSte
 }
 
 absl::StatusOr<HeldBytes> RunningStep::held(const std::string& name) const {
-  SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(step_->step().checkpoint(), name));
+  SCALAI_ASSIGN_OR_RETURN(const auto view, store::View::make(step_->step().checkpoint(), name));
   SCALAI_ASSIGN_OR_RETURN(const auto boxes, this->boxes());
   HeldBytes held;
   for (size_t file = 0; file < view->files(); ++file) {
     if (!view->has_tensors(file)) continue;
-    SCALAI_ASSIGN_OR_RETURN(const checkpoint::ArrangedFile arranged, view->arrangement(file));
+    SCALAI_ASSIGN_OR_RETURN(const store::ArrangedFile arranged, view->arrangement(file));
     std::map<std::string, int64_t>& machines = held[view->file_name(file)];
     for (const auto& one : arranged.tensors) {
       for (const auto& part : one.pieces) {

@@ -10,8 +10,8 @@
 #include "labs/near/commands/near_hosts.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/data/data_files.h"
-#include "ptc/data/index.h"
+#include "ptc/store/datasets/data_files.h"
+#include "ptc/store/datasets/index.h"
 
 namespace scalai::apps {
 namespace {
@@ -20,16 +20,16 @@ namespace fs = std::filesystem;
 
 // The data files of a dataset, by their paths below the folder of its index.
 absl::StatusOr<std::vector<std::string>> files_of_dataset(const std::string& path) {
-  const auto index = data::Index::open(path);
+  const auto index = datasets::Index::open(path);
   if (!index.ok())
     return absl::Status(index.status().code(),
                         message_of(index.status()) +
                             "\nhint: a source is a folder (a checkpoint, a mount, …) or the index "
                             "of a dataset");
-  SCALAI_RETURN_IF_ERROR(data::check_inside(**index));
+  SCALAI_RETURN_IF_ERROR(datasets::check_inside(**index));
   const fs::path folder = fs::path(absolute_path(path)).parent_path();
   std::vector<std::string> files;
-  for (const data::DataFile& file : (*index)->files())
+  for (const datasets::DataFile& file : (*index)->files())
     files.push_back(fs::path(absolute_path(file.location)).lexically_normal().lexically_relative(folder).string());
   std::sort(files.begin(), files.end());
   return files;

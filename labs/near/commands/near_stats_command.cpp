@@ -15,8 +15,8 @@
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::TensorStats;
+using store::Checkpoint;
+using store::TensorStats;
 
 StatsSource::Opened opened_of(const SpreadCheckpoint& spread) { return {spread.path, spread.checkpoint}; }
 
@@ -85,7 +85,7 @@ absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
 // else.
 absl::StatusOr<SpreadCheckpoint> open_source(const Arguments& arguments, const std::string& path, const std::string& of,
                                              const std::vector<near::Host>& hosts, const near::Launch& launch) {
-  SCALAI_ASSIGN_OR_RETURN(const checkpoint::OpenOptions options, stats_open_options(arguments, path, of));
+  SCALAI_ASSIGN_OR_RETURN(const store::OpenOptions options, stats_open_options(arguments, path, of));
   auto here = Checkpoint::open(path, options);
   if (here.ok())
     return SpreadCheckpoint{

@@ -18,7 +18,7 @@
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
+using store::Checkpoint;
 using Sessions = std::vector<std::unique_ptr<near::Session>>;
 
 constexpr int64_t kLength = 8;                       // bytes of the length before a header of safetensors
@@ -133,7 +133,7 @@ std::string with_path(std::string text, const std::string& from, const std::stri
 }  // namespace
 
 absl::StatusOr<SpreadCheckpoint> open_spread(const std::string& path, const std::vector<near::Host>& hosts,
-                                             const near::Launch& launch, const checkpoint::OpenOptions& options,
+                                             const near::Launch& launch, const store::OpenOptions& options,
                                              bool may_lack) {
   Sessions sessions;
   SpreadCheckpoint spread{.path = path, .source = {}, .checkpoint = nullptr};
@@ -151,7 +151,7 @@ absl::StatusOr<SpreadCheckpoint> open_spread(const std::string& path, const std:
     return absl::Status(opened.status().code(), with_path(message_of(opened.status()), scratch.path(), path) +
                                                     "\nhint: a file that is not there is on none of these hosts");
   spread.checkpoint = *std::move(opened);
-  for (const checkpoint::CheckpointFile& file : spread.checkpoint->files()) {
+  for (const store::CheckpointFile& file : spread.checkpoint->files()) {
     if (!file.name.ends_with(kTensors))
       return invalid(
           fmt::format("{}/{}: a file of torch is read where one host has the whole checkpoint", path, file.name));

@@ -13,14 +13,14 @@
 #include "absl/status/statusor.h"
 #include "labs/near/placement.h"
 #include "labs/near/session.h"
-#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/store/views/checkpoint.h"
 
 namespace scalai::apps {
 
 struct SpreadCheckpoint {
   std::string path;     // as hosts name it that have no other
   near::Source source;  // hosts, and the files of each
-  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;
+  std::shared_ptr<const store::Checkpoint> checkpoint;
   bool is_whole_here = false;  // it is read here, by the checkpoint itself; the source has no files
 
   bool has(size_t host, size_t file) const {
@@ -31,7 +31,7 @@ struct SpreadCheckpoint {
 struct SpreadFile {
   const SpreadCheckpoint* of = nullptr;
   size_t number = 0;  // in its checkpoint
-  const checkpoint::CheckpointFile& facts() const { return of->checkpoint->files()[number]; }
+  const store::CheckpointFile& facts() const { return of->checkpoint->files()[number]; }
   bool is_on(size_t host) const { return of->has(host, number); }
 };
 
@@ -39,7 +39,7 @@ struct SpreadFile {
 // folder. Errors: those of list_hosts() and of Checkpoint::open, in which a file that no host has is one that is not
 // there.
 absl::StatusOr<SpreadCheckpoint> open_spread(const std::string& path, const std::vector<near::Host>& hosts,
-                                             const near::Launch& launch, const checkpoint::OpenOptions& options,
+                                             const near::Launch& launch, const store::OpenOptions& options,
                                              bool may_lack);
 
 }  // namespace scalai::apps

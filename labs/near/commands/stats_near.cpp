@@ -21,9 +21,9 @@
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::LogicalState;
-using checkpoint::TensorStats;
+using store::Checkpoint;
+using store::LogicalState;
+using store::TensorStats;
 
 constexpr int64_t kGroups = 8;                   // for each host, so that a slow one gets fewer
 constexpr size_t kMostNames = size_t{64} << 10;  // bytes of names in one word of a command
@@ -92,8 +92,8 @@ class HoldersStats {
     }
     SCALAI_ASSIGN_OR_RETURN(
         std::vector<TensorStats> here,
-        checkpoint::stats_of(checkpoint_, rest,
-                             {.since = near_.since, .threads = static_cast<int>(hardware_threads()), .progress = {}}));
+        store::stats_of(checkpoint_, rest,
+                        {.since = near_.since, .threads = static_cast<int>(hardware_threads()), .progress = {}}));
     for (size_t i = 0; i < here.size(); ++i) found_[at[i]] = std::move(here[i]);
     if (!rest.empty())
       notes_.push_back(fmt::format("{} of {} tensors were looked at here", rest.size(), tensors_.size()));

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "labs/near/session.h"
-#include "ptc/checkpoint/views/checkpoint_stats.h"
+#include "ptc/store/views/checkpoint_stats.h"
 
 namespace scalai::apps {
 
@@ -22,17 +22,17 @@ struct NearStats {
   std::vector<near::Host> hosts;  // folders: of the checkpoint there
   near::Launch launch;
   std::vector<std::string> form, since_words;  // options that say the form of the checkpoint, and --since with its own
-  const checkpoint::Checkpoint* since = nullptr;   // for what is computed here
+  const store::Checkpoint* since = nullptr;    // for what is computed here
   std::function<void(int64_t, int64_t)> progress;  // bytes so far, and of all; one call at a time
 };
 
 struct NearStatsResult {
-  std::vector<checkpoint::TensorStats> stats;
+  std::vector<store::TensorStats> stats;
   std::vector<std::string> notes;  // hosts that did not help
 };
 
 // As stats_of(); its errors where this machine has to compute.
-absl::StatusOr<NearStatsResult> stats_near(const checkpoint::Checkpoint& checkpoint, const std::vector<size_t>& tensors,
+absl::StatusOr<NearStatsResult> stats_near(const store::Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                            const NearStats& near);
 
 // What `scalai-checkpoint checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable:

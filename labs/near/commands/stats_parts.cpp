@@ -18,15 +18,15 @@
 namespace scalai::apps {
 namespace {
 
-using checkpoint::CopyBlock;
 using nlohmann::json;
+using store::CopyBlock;
 
 int64_t bytes_of(const StatsSide& side, int64_t elements) { return elements * tensor::size_of(side.dtype); }
 
 absl::StatusOr<std::vector<std::byte>> gathered(const StatsSide& side, int64_t elements,
                                                 const std::vector<ByteSourcePtr>& sources) {
   std::vector<std::byte> bytes(static_cast<size_t>(bytes_of(side, elements)));
-  checkpoint::Gatherer gatherer;
+  store::Gatherer gatherer;
   for (const CopyBlock& block : side.blocks)
     SCALAI_RETURN_IF_ERROR(gatherer.copy(block, *sources.at(block.file), 0, bytes));
   return bytes;

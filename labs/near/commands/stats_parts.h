@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/byte_source.h"
 #include "ptc/base/command.h"
-#include "ptc/checkpoint/safetensors/copy_block.h"
-#include "ptc/tensor/dtype.h"
-#include "ptc/tensor/element_stats.h"
+#include "ptc/state/tensor/dtype.h"
+#include "ptc/state/tensor/element_stats.h"
+#include "ptc/store/safetensors/copy_block.h"
 
 namespace scalai::apps {
 
@@ -26,7 +26,7 @@ namespace scalai::apps {
 // along.
 struct StatsSide {
   tensor::DType dtype = tensor::DType::kF32;
-  std::vector<checkpoint::CopyBlock> blocks;
+  std::vector<store::CopyBlock> blocks;
 };
 struct StatsPart {
   int64_t elements = 0;

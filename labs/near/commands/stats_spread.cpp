@@ -15,15 +15,15 @@
 #include "labs/near/commands/stats_parts.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
-#include "ptc/tensor/box_chunks.h"
+#include "ptc/state/tensor/box_chunks.h"
 
 namespace scalai::apps {
 namespace {
 
-using checkpoint::Checkpoint;
-using checkpoint::CopyBlock;
-using checkpoint::LogicalState;
-using checkpoint::TensorStats;
+using store::Checkpoint;
+using store::CopyBlock;
+using store::LogicalState;
+using store::TensorStats;
 
 constexpr int64_t kElements = int64_t{1} << 20;      // of a chunk, as in checkpoint_stats.cpp
 constexpr int64_t kAskedBytes = int64_t{512} << 20;  // of a question, about

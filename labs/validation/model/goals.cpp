@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -93,4 +93,4 @@ std::vector<Goal> goals_of(const TableResult& result) {
   return goals;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -13,7 +13,7 @@
 
 #include "labs/validation/model/results.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // Rows whose published values differ by at most this share are equal for `order`.
 inline constexpr double kOrderShare = 0.05;
@@ -24,4 +24,4 @@ void check_goals(const PublishedTable& table, Diagnostics& problems);
 // The goals of a table and their results. CHECK: check_goals passed. The summaries of `result` are filled in.
 std::vector<Goal> goals_of(const TableResult& result);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

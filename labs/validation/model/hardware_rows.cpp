@@ -9,12 +9,12 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/parallel/collectives.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/kernels.h"
-#include "ptc/parallel/layer_work.h"
+#include "ptc/cost/step/collectives.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/kernels.h"
+#include "ptc/cost/step/layer_work.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 constexpr std::array<std::pair<const char*, Collective>, 4> kOperations = {
@@ -177,4 +177,4 @@ RowResult kernel_result(RowReader& row) {
   return result;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -7,7 +7,7 @@
 #include "labs/validation/model/results.h"
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // Kind "collective": `published` bus bandwidth in GB/s as defined by nccl-tests (all-reduce 2(n−1)/n · size / time, the
 // others (n−1)/n · size / time), or the time if `unit` is us. `op`: all-reduce, reduce-scatter, all-gather, all-to-all.
@@ -20,11 +20,11 @@ std::vector<std::string> collective_columns();
 RowResult layer_result(RowReader& row, const Models& models);
 std::vector<std::string> layer_columns();
 
-// Kind "kernel": microseconds of one kernel among others that wait for no host (ptc/parallel/kernels.h). `op`:
+// Kind "kernel": microseconds of one kernel among others that wait for no host (ptc/cost/step/kernels.h). `op`:
 //   product                                  count products of m × k by k × n, 16-bit or (precision=fp8) 8-bit operands
 //   attention-forward, attention-backward    causal, fused: batch, length, heads, head_size
 //   memory                                   reads and writes `size` in all
 RowResult kernel_result(RowReader& row);
 std::vector<std::string> kernel_columns();
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

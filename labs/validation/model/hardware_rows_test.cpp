@@ -5,12 +5,12 @@
 
 #include "labs/validation/model/testing/support.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/parallel/collectives.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/kernels.h"
-#include "ptc/parallel/layer_work.h"
+#include "ptc/cost/step/collectives.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/kernels.h"
+#include "ptc/cost/step/layer_work.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -148,4 +148,4 @@ TEST(LayerRows, Problems) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

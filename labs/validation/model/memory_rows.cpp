@@ -8,9 +8,9 @@
 #include "labs/validation/model/internal/printed.h"
 #include "labs/validation/model/step_rows.h"
 #include "ptc/base/status.h"
-#include "ptc/parallel/memory.h"
+#include "ptc/cost/step/memory.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 double state_bytes(const MemoryEstimate& memory) {
@@ -93,4 +93,4 @@ RowResult ratio_result(RowReader& row, const Models& models) {
   return result;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

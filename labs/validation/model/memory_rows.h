@@ -7,7 +7,7 @@
 #include "labs/validation/model/results.h"
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // Kind "memory": `published` in `unit`, GiB or GB (10^9 B). Kind "ratio": percent of the same run's memory without
 // recomputation and sequence parallelism. `quantity`:
@@ -20,4 +20,4 @@ RowResult memory_result(RowReader& row, const Models& models);
 RowResult ratio_result(RowReader& row, const Models& models);
 std::vector<std::string> memory_columns();
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

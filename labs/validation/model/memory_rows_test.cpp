@@ -6,7 +6,7 @@
 #include "labs/validation/model/step_rows.h"
 #include "labs/validation/model/testing/support.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(MemoryRows, WhatCannotBeStaysWithoutPrediction) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -2,7 +2,7 @@
 
 #include "labs/validation/model/internal/printed.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 std::vector<std::string> model_columns() {
   return {"model",    "params", "unit",    "layers", "hidden",     "heads",     "kv_heads",
@@ -49,4 +49,4 @@ RowResult model_result(RowReader& row, const ModelShape& model) {
   return result;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -7,7 +7,7 @@
 #include "labs/validation/model/results.h"
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 std::vector<std::string> model_columns();
 
@@ -17,4 +17,4 @@ ModelShape read_model(RowReader& row);
 // digits instead of rounding them (65.29 billion as 65.2). Rows without a printed count predict nothing.
 RowResult model_result(RowReader& row, const ModelShape& model);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -5,7 +5,7 @@
 
 #include "labs/validation/model/testing/support.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(ModelRows, Problems) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

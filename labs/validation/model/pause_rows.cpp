@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "labs/validation/model/internal/printed.h"
-#include "ptc/change/setup.h"
+#include "ptc/cost/change/setup.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 // Ranks in order, tp within a host first.
@@ -67,4 +67,4 @@ RowResult pause_result(RowReader& row) {
   return result;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

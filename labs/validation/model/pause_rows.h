@@ -1,5 +1,5 @@
 #pragma once
-// Rows of what a pause costs besides its bytes, in seconds (ptc/change/setup.h).
+// Rows of what a pause costs besides its bytes, in seconds (ptc/cost/change/setup.h).
 
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "labs/validation/model/results.h"
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // Kind "pause". Columns: `stack`, `gpus` (hosts of 8 unless `gpus_per_host`), `tp`, `pp`, and `quantity`:
 //   initialisation  all communicators of the layout
@@ -16,4 +16,4 @@ namespace scalai::parallel::validation {
 RowResult pause_result(RowReader& row);
 std::vector<std::string> pause_columns();
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -5,7 +5,7 @@
 
 #include "labs/validation/model/testing/support.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace pause_rows_test {
 
 using ::testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(PauseRows, Problems) {
 }
 
 }  // namespace pause_rows_test
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 TEST(Printed, HalfOfTheLastDigit) {
@@ -31,4 +31,4 @@ TEST(Printed, CutsTo) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

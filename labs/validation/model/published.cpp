@@ -11,7 +11,7 @@
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
@@ -194,4 +194,4 @@ void check_columns(const PublishedTable& table, const std::vector<std::string>& 
   for (const auto& [column, value] : table.defaults) check(column, table.header_at.at("default"));
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -20,7 +20,7 @@
 
 #include "ptc/base/diagnostics.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 struct Cell {
   std::string text;
@@ -71,4 +71,4 @@ class RowReader {
 // Adds a problem for each column that is not in `known`, with the nearest known name.
 void check_columns(const PublishedTable& table, const std::vector<std::string>& known, Diagnostics& problems);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::ElementsAre;
@@ -120,4 +120,4 @@ TEST(Published, UnknownColumns) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

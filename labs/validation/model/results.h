@@ -8,7 +8,7 @@
 #include "labs/validation/model/published.h"
 #include "labs/validation/model/statistics.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 struct RowResult {
   std::string label;
@@ -65,4 +65,4 @@ struct TableResult {
   std::vector<Goal> goals;
 };
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

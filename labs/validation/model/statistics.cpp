@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 int sign(double difference) { return difference > 0 ? 1 : difference < 0 ? -1 : 0; }
@@ -65,4 +65,4 @@ std::optional<double> best_constant_mape(std::span<const double> utilisations) {
   return best;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

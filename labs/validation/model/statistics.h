@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 struct Summary {
   int count = 0;
@@ -33,4 +33,4 @@ OrderedPairs ordered_pairs(std::span<const double> published, std::span<const do
 // optimal. nullopt: fewer than two rows. CHECK: all positive.
 std::optional<double> best_constant_mape(std::span<const double> utilisations);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

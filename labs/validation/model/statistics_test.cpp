@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::DoubleNear;
@@ -113,4 +113,4 @@ TEST(Statistics, OrderedPairsCountOnePlaceAsReversed) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

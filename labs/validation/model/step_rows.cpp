@@ -8,9 +8,9 @@
 #include "labs/validation/model/internal/printed.h"
 #include "labs/validation/model/units.h"
 #include "ptc/base/hash.h"
-#include "ptc/parallel/calibration.h"
+#include "ptc/cost/step/calibration.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 std::string read_unit(RowReader& row, const std::string& column) {
@@ -105,4 +105,4 @@ RowResult arithmetic_result(RowReader& row, const Models& models) {
   return result;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

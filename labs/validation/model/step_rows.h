@@ -7,7 +7,7 @@
 #include "labs/validation/model/results.h"
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // True for about half of all names: an even XXH3 digest of "table/label". Nobody chooses it.
 bool held_out(const std::string& table, const std::string& label);
@@ -24,4 +24,4 @@ std::vector<std::string> step_columns();
 RowResult arithmetic_result(RowReader& row, const Models& models);
 std::vector<std::string> arithmetic_columns();
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -6,7 +6,7 @@
 #include "labs/validation/model/testing/support.h"
 #include "labs/validation/model/units.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace step_rows_test {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(ArithmeticRows, Problems) {
 }
 
 }  // namespace step_rows_test
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -6,11 +6,11 @@
 #include "labs/validation/model/internal/printed.h"
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/memory.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/memory.h"
+#include "ptc/cost/step/step_time.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 constexpr int kLargestMicroBatch = 64;
@@ -226,4 +226,4 @@ PricedRun price(const TrainingRun& run) {
   return best;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

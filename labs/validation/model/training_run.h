@@ -7,9 +7,9 @@
 
 #include "labs/validation/model/published.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/parallel/training.h"
+#include "ptc/cost/step/training.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 using Models = std::map<std::string, ModelShape>;
 
@@ -43,4 +43,4 @@ struct PricedRun {
 };
 PricedRun price(const TrainingRun& run);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -5,11 +5,11 @@
 
 #include "labs/validation/model/testing/support.h"
 #include "ptc/base/status.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/memory.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/memory.h"
+#include "ptc/cost/step/step_time.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace training_run_test {
 
 using ::testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(TrainingRun, WhatCannotBeIsAProblemOfTheRow) {
 }
 
 }  // namespace training_run_test
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "ptc/base/status.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/step_time.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 double tokens_of(const TrainingRun& run) {
@@ -91,4 +91,4 @@ double model_peak_seconds(const TrainingRun& run) { return model_flops_of(run) /
 
 double hardware_peak_seconds(const TrainingRun& run) { return hardware_flops_of(run) / peak_of(run); }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

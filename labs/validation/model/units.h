@@ -6,7 +6,7 @@
 
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // All but seconds, days and GPU-hours are rates.
 //   s                        seconds per step
@@ -24,4 +24,4 @@ double in_unit(double step_s, const std::string& unit, const TrainingRun& run);
 double model_peak_seconds(const TrainingRun& run);
 double hardware_peak_seconds(const TrainingRun& run);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "labs/validation/model/testing/support.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/step_time.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 // 1,008 billion parameters on 3,072 GPUs (Narayanan et al., SC'21, Table 1).
@@ -67,4 +67,4 @@ TEST(Units, SecondsAtThePeak) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -18,7 +18,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 struct Kind {
@@ -238,4 +238,4 @@ std::vector<std::string> not_modelled() {
           "software versions: a table's rows are of one release, the constants of another"};
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

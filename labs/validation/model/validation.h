@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "labs/validation/model/results.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 struct TableFile {
   std::string path;  // "published/ptdp_table1.csv"; the table is named after the file
@@ -33,4 +33,4 @@ std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables);
 // Effects that the models leave out, one sentence per entry.
 std::vector<std::string> not_modelled();
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

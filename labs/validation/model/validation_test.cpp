@@ -11,9 +11,9 @@
 
 #include "labs/validation/model/step_rows.h"
 #include "ptc/base/status.h"
-#include "ptc/parallel/calibration.h"
+#include "ptc/cost/step/calibration.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 namespace {
 
 using ::testing::ElementsAre;
@@ -222,4 +222,4 @@ TEST_F(BuiltIn, RatesToThePrintedDigits) {
 }
 
 }  // namespace
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -3,13 +3,13 @@
 
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/import.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 Rows bamboo_trace(const std::string& data) {
   SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "bamboo/p3-trace.csv"));
-  SCALAI_ASSIGN_OR_RETURN(const Imported imported, import_trace("bamboo", path));
+  SCALAI_ASSIGN_OR_RETURN(const trace::Imported imported, trace::import_trace("bamboo", path));
   const Availability& hosts = imported.hosts.availability;
   int live = 0, most = 0;
   for (const uint8_t up : hosts.up) live += up;
@@ -46,4 +46,4 @@ Rows bamboo_trace(const std::string& data) {
       row("moments with removals", "moments", 79, static_cast<double>(instants.size()), 0)};
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -7,11 +7,11 @@
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/csv.h"
 #include "sim/jobs/recovery/period.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr double kSpan_s = 54 * 86400.0;
@@ -57,15 +57,15 @@ Availability random_failures(int64_t failures, uint64_t seed) {
 }
 
 absl::StatusOr<double> simulated_ettr(const Availability& availability, double period_s, double write_s) {
-  RecoverySetup setup;
-  setup.design = RecoveryDesign::kSpareSwap;
+  jobs::RecoverySetup setup;
+  setup.design = jobs::RecoveryDesign::kSpareSwap;
   setup.availability = &availability;
   setup.hosts = kHosts + kSpares;
   setup.spares = kSpares;
   setup.until_s = kSpan_s;
   setup.samples_per_s = [](int) { return 400.0; };
   setup.samples_per_step = 2048;
-  setup.costs.change_s = [](const HostChange& change) { return change.from == 0 ? 0 : kRecover_s; };
+  setup.costs.change_s = [](const jobs::HostChange& change) { return change.from == 0 ? 0 : kRecover_s; };
   setup.checkpoints = {.every_s = period_s, .write_s = write_s};
   setup.gpus_per_host = 8;
   SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
@@ -96,9 +96,9 @@ Rows llama_failures(const std::string& data) {
     double write_s, period_s, ettr;
   };
   for (const Case& c : {Case{10, 472, 0.931}, Case{60, 1155, 0.869}}) {
-    const double period_s = young_daly_period_s(c.write_s, mtbf_s);
+    const double period_s = jobs::young_daly_period_s(c.write_s, mtbf_s);
     const double ettr =
-        first_order_ettr({.period_s = period_s, .write_s = c.write_s, .recover_s = kRecover_s, .mtbf_s = mtbf_s});
+        jobs::first_order_ettr({.period_s = period_s, .write_s = c.write_s, .recover_s = kRecover_s, .mtbf_s = mtbf_s});
     const std::string what = fmt::format("checkpoint of {} s, recovery {} s", c.write_s, kRecover_s);
     add(what + ": Young/Daly period", "s", c.period_s, period_s, 2e-3, "reference printed in whole seconds");
     add(what + ": effective training time", "share", c.ettr, ettr, 1e-3, "first order");
@@ -109,11 +109,11 @@ Rows llama_failures(const std::string& data) {
       sum += one;
     }
     const double exact =
-        exact_ettr({.period_s = period_s, .write_s = c.write_s, .recover_s = kRecover_s, .mtbf_s = mtbf_s});
+        jobs::exact_ettr({.period_s = period_s, .write_s = c.write_s, .recover_s = kRecover_s, .mtbf_s = mtbf_s});
     add(what + ": simulated, 16,384 GPUs", "share", exact, sum / 10, 0.005,
         "reference: Daly's complete model; seeds 1 to 10");
   }
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -7,10 +7,10 @@
 #include "labs/validation/policies/emulations/gavel_rules.h"
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/import.h"
-#include "ptc/scenario/trace/tables.h"
+#include "ptc/run/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/tables.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 struct GavelRun {
@@ -23,11 +23,11 @@ class GavelCluster {
     GavelCluster cluster;
     SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "gavel/traces/" + trace));
     SCALAI_ASSIGN_OR_RETURN(const std::string rates, need(data, "gavel/simulation_throughputs.json"));
-    SCALAI_ASSIGN_OR_RETURN(Imported imported, import_trace("gavel", path));
+    SCALAI_ASSIGN_OR_RETURN(trace::Imported imported, trace::import_trace("gavel", path));
     cluster.workload_ = std::move(imported.workload);
     cluster.fleet_ = fleet_of({{"v100", 8}, {"p100", 16}, {"k80", 24}}, 1);
-    SCALAI_ASSIGN_OR_RETURN(cluster.throughput_,
-                            table_throughput("gavel", rates, cluster.fleet_, cluster.workload_, Beyond::kRefuse));
+    SCALAI_ASSIGN_OR_RETURN(cluster.throughput_, table_throughput("gavel", rates, cluster.fleet_, cluster.workload_,
+                                                                  trace::Beyond::kRefuse));
     return cluster;
   }
 
@@ -132,4 +132,4 @@ Rows gavel_makespan(const std::string& data) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

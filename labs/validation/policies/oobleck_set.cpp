@@ -7,10 +7,10 @@
 #include "labs/validation/policies/emulations/oobleck_replay.h"
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/csv.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/import.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 struct OobleckReference {
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<OobleckReference>> references(const std::string& data
 }
 
 absl::StatusOr<OobleckResult> replay(const std::string& data, const OobleckReference& reference,
-                                     const HostTrace& hosts) {
+                                     const trace::HostTrace& hosts) {
   SCALAI_ASSIGN_OR_RETURN(const std::string throughputs, need(data, "oobleck/throughput_vs_nodes.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::string costs, need(data, "oobleck/costs.csv"));
   SCALAI_ASSIGN_OR_RETURN(OobleckSetup setup, oobleck_setup(reference.system, reference.model, throughputs, costs));
@@ -57,12 +57,12 @@ Rows rows_of(const std::string& set, const std::string& data, bool (*wanted)(con
   SCALAI_ASSIGN_OR_RETURN(const std::vector<OobleckReference> all, references(data));
   std::vector<ReferenceRow> rows;
   int64_t compared = 0, equal = 0;
-  std::map<std::string, HostTrace> traces;
+  std::map<std::string, trace::HostTrace> traces;
   for (const OobleckReference& reference : all) {
     if (!wanted(reference.trace)) continue;
     if (traces.count(reference.trace) == 0) {
       SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "oobleck/traces/" + reference.trace));
-      SCALAI_ASSIGN_OR_RETURN(const Imported imported, import_trace("oobleck", path));
+      SCALAI_ASSIGN_OR_RETURN(const trace::Imported imported, trace::import_trace("oobleck", path));
       traces[reference.trace] = imported.hosts;
     }
     SCALAI_ASSIGN_OR_RETURN(const OobleckResult ours, replay(data, reference, traces[reference.trace]));
@@ -99,4 +99,4 @@ Rows recovery_by_rate(const std::string& data) {
   return rows_of("G9", data, [](const std::string& trace) { return !trace.starts_with("scale_"); });
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -11,7 +11,7 @@
 #include "sim/jobs/recovery/parcae_costs.h"
 #include "sim/jobs/recovery/proactive.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr int kMost = 32;       // instances asked for
@@ -25,17 +25,17 @@ absl::StatusOr<Agreement> compare(const std::string& data, const std::string& mo
   SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, fmt::format("parcae/replay/{}_{}.jsonl", model, segment)));
   SCALAI_ASSIGN_OR_RETURN(const std::string table, need(data, "parcae/strategy_throughput.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ParcaeMinute> minutes, read_parcae_replay(path));
-  SCALAI_ASSIGN_OR_RETURN(LiveputModel liveput, parcae_costs(model));
-  SCALAI_ASSIGN_OR_RETURN(liveput.samples_per_s, read_layouts(table, model));
-  RecoverySetup setup;
-  setup.design = RecoveryDesign::kProactive;
+  SCALAI_ASSIGN_OR_RETURN(jobs::LiveputModel liveput, jobs::parcae_costs(model));
+  SCALAI_ASSIGN_OR_RETURN(liveput.samples_per_s, jobs::read_layouts(table, model));
+  jobs::RecoverySetup setup;
+  setup.design = jobs::RecoveryDesign::kProactive;
   setup.hosts = kMost;
   setup.look_ahead = kLookAhead;
   setup.foresight = true;
-  setup.liveput = std::make_shared<const Liveput>(std::move(liveput), 60);
-  std::vector<HostInterval> truth;
+  setup.liveput = std::make_shared<const jobs::Liveput>(std::move(liveput), 60);
+  std::vector<jobs::HostInterval> truth;
   for (const ParcaeMinute& minute : minutes) truth.push_back(minute.hosts);
-  const std::vector<LiveputChoice> choices = plan_intervals(setup, truth);
+  const std::vector<jobs::LiveputChoice> choices = plan_intervals(setup, truth);
   Agreement agreement;
   for (size_t i = 0; i < minutes.size(); ++i) {
     ++agreement.minutes;
@@ -79,4 +79,4 @@ Rows parcae_choices(const std::string& data) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

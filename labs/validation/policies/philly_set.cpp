@@ -8,11 +8,11 @@
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/csv.h"
-#include "ptc/scenario/trace/import.h"
-#include "ptc/scenario/trace/tables.h"
+#include "ptc/run/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/tables.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 struct PhillyReference {
@@ -65,9 +65,9 @@ Rows philly_orders(const std::string& data) {
   SCALAI_ASSIGN_OR_RETURN(const std::vector<PhillyReference> wanted, philly_references(results));
   std::vector<ReferenceRow> rows;
   for (const PhillyReference& reference : wanted) {
-    SCALAI_ASSIGN_OR_RETURN(Imported imported, import_trace("philly", jobs, {"vc=" + reference.vc}));
+    SCALAI_ASSIGN_OR_RETURN(trace::Imported imported, trace::import_trace("philly", jobs, {"vc=" + reference.vc}));
     const Fleet fleet = fleet_of({{"gpu", reference.gpus}}, 1);
-    const std::unique_ptr<Throughput> throughput = duration_throughput(Beyond::kRefuse);
+    const std::unique_ptr<Throughput> throughput = duration_throughput(trace::Beyond::kRefuse);
     PolicyRun run = run_of(reference.policy);
     run.workload = &imported.workload;
     run.fleet = &fleet;
@@ -107,4 +107,4 @@ Rows philly_orders(const std::string& data) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -8,18 +8,18 @@
 #include "labs/validation/policies/emulations/pollux_replay.h"
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/import.h"
-#include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/policies/goodput/goodput.h"
-#include "ptc/sched/policies/order/intervals.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/policy/policies/goodput/goodput.h"
+#include "ptc/run/policy/policies/order/intervals.h"
+#include "ptc/run/scenario/trace/import.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 absl::StatusOr<double> mean_jct_s(const std::string& data, const std::string& policy, BatchMode mode, uint64_t seed) {
   SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "pollux/workloads/workload-6.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::string profiles, need(data, "pollux/profiles"));
-  SCALAI_ASSIGN_OR_RETURN(Imported imported, import_trace("pollux", path));
+  SCALAI_ASSIGN_OR_RETURN(trace::Imported imported, trace::import_trace("pollux", path));
   const Fleet fleet = fleet_of({{"t4", 64}}, 4);
   SCALAI_RETURN_IF_ERROR(pollux_set_work(profiles, mode, &imported.workload));
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<GoodputSource> throughput,
@@ -29,8 +29,8 @@ absl::StatusOr<double> mean_jct_s(const std::string& data, const std::string& po
   if (!policy.empty()) {
     SCALAI_ASSIGN_OR_RETURN(asked, make_policy(policy, std::vector<std::string>{"interval=60s"}, seed));
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<ChangeModel> changes, make_preset_changes("pollux", fleet));
-  Setup setup;
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<jobs::ChangeModel> changes, jobs::make_preset_changes("pollux", fleet));
+  jobs::Setup setup;
   setup.workload = &imported.workload;
   setup.fleet = &fleet;
   setup.throughput = throughput.get();
@@ -48,7 +48,7 @@ absl::StatusOr<double> mean_jct_s(const std::string& data, const std::string& po
 absl::StatusOr<double> replayed_jct_s(const std::string& data, uint64_t seed) {
   SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "pollux/workloads/workload-6.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::string folder, need(data, "pollux/profiles"));
-  SCALAI_ASSIGN_OR_RETURN(const Imported imported, import_trace("pollux", path));
+  SCALAI_ASSIGN_OR_RETURN(const trace::Imported imported, trace::import_trace("pollux", path));
   SCALAI_ASSIGN_OR_RETURN(const Profiles profiles, Profiles::load(folder));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<double> times, replay_pollux(profiles, imported.workload, {.seed = seed}));
   return mean(times);
@@ -99,4 +99,4 @@ Rows pollux_workload(const std::string& data) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -6,12 +6,12 @@
 
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/csv.h"
-#include "ptc/scenario/trace/tables.h"
-#include "ptc/sched/policies/shares/allocation.h"
-#include "ptc/sched/policies/shares/pop.h"
+#include "ptc/run/policy/policies/shares/allocation.h"
+#include "ptc/run/policy/policies/shares/pop.h"
+#include "ptc/run/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/tables.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 struct Optimum {
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<double>> solve(const std::string& rates, std::vector<
   Workload workload;
   workload.jobs = jobs;
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Throughput> throughput,
-                          table_throughput("gavel", rates, fleet, workload, Beyond::kRefuse));
+                          table_throughput("gavel", rates, fleet, workload, trace::Beyond::kRefuse));
   const ShareProblem problem = share_problem(jobs, fleet, *throughput, wanted.packed);
   PopOptions options;
   options.groups = wanted.groups;
@@ -102,4 +102,4 @@ Rows pop_optima(const std::string& data) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

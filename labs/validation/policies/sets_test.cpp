@@ -3,9 +3,9 @@
 #include "gtest/gtest.h"
 #include "labs/validation/policies/internal/parcae_replay.h"
 #include "ptc/base/file.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 TEST(Sets, Means) { EXPECT_EQ(mean({1, 2, 6}), 3); }
@@ -20,9 +20,9 @@ TEST(Sets, FleetsOfHosts) {
 
 TEST(Sets, RunAPolicyByName) {
   Workload workload;
-  workload.jobs = {sched::testing::rigid_job("a", 5, 1, 20), sched::testing::rigid_job("b", 6, 1, 10)};
-  const Fleet fleet = sched::testing::plain_fleet(1, 1);
-  const sched::testing::PlainThroughput throughput;
+  workload.jobs = {policy::testing::rigid_job("a", 5, 1, 20), policy::testing::rigid_job("b", 6, 1, 10)};
+  const Fleet fleet = policy::testing::plain_fleet(1, 1);
+  const policy::testing::PlainThroughput throughput;
   PolicyRun run;
   run.policy = "fifo";
   run.workload = &workload;
@@ -44,8 +44,8 @@ TEST(ParcaeReplay, ReadsDecisionsAndNamesBadLines) {
   ASSERT_TRUE(minutes.ok());
   ASSERT_EQ(minutes->size(), 1u);
   EXPECT_EQ(minutes->front().hosts.hosts, 2);
-  EXPECT_EQ(minutes->front().fastest, (PipelineLayout{1, 2}));
-  EXPECT_EQ(minutes->front().foresight, (PipelineLayout{2, 1}));
+  EXPECT_EQ(minutes->front().fastest, (jobs::PipelineLayout{1, 2}));
+  EXPECT_EQ(minutes->front().foresight, (jobs::PipelineLayout{2, 1}));
   ASSERT_TRUE(write_file(path, good + "\n[1, 2]\n").ok());
   EXPECT_NE(read_parcae_replay(path).status().ToString().find(":2:"), std::string::npos);
   const std::string gone =
@@ -55,4 +55,4 @@ TEST(ParcaeReplay, ReadsDecisionsAndNamesBadLines) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

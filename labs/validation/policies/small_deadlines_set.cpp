@@ -11,9 +11,9 @@
 #include "labs/validation/policies/small/market_players.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr char kDeadlineSet[] = "small-deadlines";
@@ -222,4 +222,4 @@ Rows small_deadlines(const std::string& /*data*/) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

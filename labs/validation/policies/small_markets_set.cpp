@@ -9,10 +9,10 @@
 #include "labs/validation/policies/small/market_players.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/tables.h"
+#include "ptc/run/scenario/trace/tables.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr char kMarketSet[] = "small-markets";
@@ -56,7 +56,7 @@ absl::StatusOr<Tally> spot(const std::string& policy, small::SpotRule rule) {
     Fleet fleet = fleet_of({{"spot", 1}, {"demand", 1}}, 1);
     fleet.types[0].price_per_gpu_hour = 3600;
     fleet.types[1].price_per_gpu_hour = 3 * 3600;
-    const std::unique_ptr<Throughput> throughput = duration_throughput(Beyond::kRefuse);
+    const std::unique_ptr<Throughput> throughput = duration_throughput(trace::Beyond::kRefuse);
     PolicyRun run{.policy = policy, .set = {}, .workload = &workload, .fleet = &fleet, .throughput = throughput.get()};
     run.availability = &availability;
     run.change_s = one.change_s;
@@ -151,8 +151,9 @@ Availability comes_and_goes(Random& random, int64_t hosts, small::HostsCase& one
   return availability;
 }
 
-RecoverySetup setup_of(RecoveryDesign design, const small::HostsCase& one, const Availability& availability) {
-  RecoverySetup setup;
+jobs::RecoverySetup setup_of(jobs::RecoveryDesign design, const small::HostsCase& one,
+                             const Availability& availability) {
+  jobs::RecoverySetup setup;
   setup.design = design;
   setup.availability = &availability;
   setup.hosts = static_cast<int>(one.hosts.size());
@@ -165,7 +166,7 @@ RecoverySetup setup_of(RecoveryDesign design, const small::HostsCase& one, const
 }
 
 // A sample a second and host.
-absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
+absl::StatusOr<Tally> on_hosts(jobs::RecoveryDesign design) {
   Tally tally;
   for (int seed = 1; seed <= kMarketCases; ++seed) {
     Random random(static_cast<uint64_t>(seed));
@@ -174,13 +175,14 @@ absl::StatusOr<Tally> on_hosts(RecoveryDesign design) {
                          .change_s = static_cast<int>(random.below(20)),
                          .until_s = 1000,
                          .step = static_cast<int>(random.between(1, 40)),
-                         .heeds_notice = design == RecoveryDesign::kReshard};
-    if (design == RecoveryDesign::kCheckpointRestart) one.checkpoint_s = static_cast<int>(random.between(10, 100));
+                         .heeds_notice = design == jobs::RecoveryDesign::kReshard};
+    if (design == jobs::RecoveryDesign::kCheckpointRestart)
+      one.checkpoint_s = static_cast<int>(random.between(10, 100));
     const int64_t hosts = random.between(1, 4);
     const Availability availability = comes_and_goes(random, hosts, one);
-    RecoverySetup setup = setup_of(design, one, availability);
+    jobs::RecoverySetup setup = setup_of(design, one, availability);
     setup.samples_per_s = [](int count) { return static_cast<double>(count); };
-    setup.costs.change_s = [&one](const HostChange&) { return static_cast<double>(one.change_s); };
+    setup.costs.change_s = [&one](const jobs::HostChange&) { return static_cast<double>(one.change_s); };
     SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
     tally.add(small::play_hosts(one), result.samples, 1e-6);
   }
@@ -204,11 +206,11 @@ absl::StatusOr<Tally> on_pairs() {
                          .slow = 1 + random.uniform() / 4};
     const int64_t hosts = random.between(1, random.below(2) == 0 ? 8 : 80);
     const Availability availability = comes_and_goes(random, hosts, one.row);
-    RecoverySetup setup = setup_of(RecoveryDesign::kRedundancy, one.row, availability);
+    jobs::RecoverySetup setup = setup_of(jobs::RecoveryDesign::kRedundancy, one.row, availability);
     setup.stages = one.stages;
     setup.fallback_slowdown = one.slow;
     setup.samples_per_s = [&one](int count) { return static_cast<double>(count - count % one.stages); };
-    setup.costs.change_s = [&one](const HostChange&) { return one.change_s; };
+    setup.costs.change_s = [&one](const jobs::HostChange&) { return one.change_s; };
     setup.costs.fatal_s = one.fatal_s;
     SCALAI_ASSIGN_OR_RETURN(const RecoveryResult result, simulate_recovery(setup));
     tally.add(small::play_pairs(one), result.samples, 1e-6);
@@ -230,9 +232,9 @@ Rows small_markets(const std::string& /*data*/) {
   SCALAI_ASSIGN_OR_RETURN(const Tally moves, chaser());
   moves.rows(kMarketSet, "price-chaser", fmt::format("end, cost and moves in {} cases", kMarketCases), "s, $", 1e-6,
              rows);
-  for (const auto& [name, design] :
-       {std::pair("checkpoint-restart", RecoveryDesign::kCheckpointRestart),
-        std::pair("templates", RecoveryDesign::kTemplates), std::pair("reshard", RecoveryDesign::kReshard)}) {
+  for (const auto& [name, design] : {std::pair("checkpoint-restart", jobs::RecoveryDesign::kCheckpointRestart),
+                                     std::pair("templates", jobs::RecoveryDesign::kTemplates),
+                                     std::pair("reshard", jobs::RecoveryDesign::kReshard)}) {
     SCALAI_ASSIGN_OR_RETURN(const Tally hosts, on_hosts(design));
     hosts.rows(kMarketSet, name, fmt::format("samples kept in {} cases", kMarketCases), "samples", 1e-9, rows);
   }
@@ -241,4 +243,4 @@ Rows small_markets(const std::string& /*data*/) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

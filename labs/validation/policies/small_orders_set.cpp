@@ -8,9 +8,9 @@
 #include "labs/validation/policies/small/players.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/tables.h"
+#include "ptc/run/scenario/trace/tables.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr char kOrderSet[] = "small-orders";
@@ -50,7 +50,7 @@ absl::StatusOr<Tally> rigid(const std::string& policy, const std::vector<std::st
       workload.jobs.push_back(job);
     }
     const Fleet fleet = fleet_of({{"gpu", gpus}}, 1);
-    const std::unique_ptr<Throughput> throughput = duration_throughput(Beyond::kRefuse);
+    const std::unique_ptr<Throughput> throughput = duration_throughput(trace::Beyond::kRefuse);
     SCALAI_ASSIGN_OR_RETURN(
         const std::vector<double> ours,
         ends_of(
@@ -162,4 +162,4 @@ Rows small_orders(const std::string& /*data*/) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

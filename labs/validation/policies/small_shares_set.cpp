@@ -10,10 +10,10 @@
 #include "labs/validation/policies/small/best_shares.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/shares/allocation.h"
-#include "ptc/sched/policies/shares/water_filling.h"
+#include "ptc/run/policy/policies/shares/allocation.h"
+#include "ptc/run/policy/policies/shares/water_filling.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 using small::ShareCase;
@@ -283,4 +283,4 @@ Rows small_shares(const std::string& /*data*/) {
   return rows;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -11,10 +11,10 @@
 
 #include "labs/validation/policies/internal/sets.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 #include "sim/jobs/recovery/designs.h"
 
-namespace scalai::sched {
+namespace scalai::policy::validation {
 namespace {
 
 std::string lower(std::string text) {
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<ReferenceSet>> sets_named(std::span<const std::string
 std::vector<std::string> policies_without(std::span<const ReferenceRow> rows) {
   std::vector<std::string> all, without;
   for (const PolicyInfo& policy : policies()) all.push_back(policy.name);
-  for (const RecoveryInfo& design : recovery_designs()) all.push_back(design.name);
+  for (const jobs::RecoveryInfo& design : jobs::recovery_designs()) all.push_back(design.name);
   for (const std::string& name : all) {
     if (std::none_of(rows.begin(), rows.end(), [&](const ReferenceRow& row) { return row.policy == name; }))
       without.push_back(name);
@@ -135,4 +135,4 @@ std::string data_folder(const std::string& given) {
   return named != nullptr ? named : "";
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::policy::validation

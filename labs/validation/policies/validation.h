@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace scalai::sched {
+namespace scalai::policy::validation {
 
 // What a row agrees with. Another program with the same rules is arithmetic, its authors' own a published simulator;
 // how either compares with machines is a third question.
@@ -54,4 +54,4 @@ std::vector<std::string> policies_without(std::span<const ReferenceRow> rows);
 // The folder of public data: `given`, else $SCALAI_DATA, else "".
 std::string data_folder(const std::string& given);
 
-}  // namespace scalai::sched
+}  // namespace scalai::policy::validation

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::policy::validation {
 namespace {
 
 TEST(Validation, ErrorsAndVerdicts) {
@@ -81,7 +81,7 @@ const absl::StatusOr<std::vector<ReferenceRow>>& rows_of(const std::string& name
   const auto found = known->find(name);
   if (found != known->end()) return found->second;
   const std::vector<std::string> names = {name};
-  return known->emplace(name, sets_named(names)->front().run(testing::data_path(""))).first->second;
+  return known->emplace(name, sets_named(names)->front().run(policy::testing::data_path(""))).first->second;
 }
 
 // All rows within their tolerance. G4 takes a genetic search of minutes; the tests of goodput/ look at its parts.
@@ -119,4 +119,4 @@ TEST(Validation, EveryPolicyHasARow) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::policy::validation

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ptc/tensor/box.h"
+#include "ptc/state/tensor/box.h"
 
 namespace scalai::plan::internal {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/collection/collection.h"
+#include "ptc/state/collection/collection.h"
 
 namespace scalai::plan::internal {
 

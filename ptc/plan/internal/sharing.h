@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "ptc/plan/internal/leveling.h"
-#include "ptc/tensor/box.h"
+#include "ptc/state/tensor/box.h"
 
 namespace scalai::plan::internal {
 

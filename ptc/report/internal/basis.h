@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ptc/base/screen.h"
-#include "ptc/control/records.h"
+#include "ptc/run/control/records.h"
 
 namespace scalai::report {
 

@@ -5,7 +5,7 @@
 //
 //     half-width of a sum = sqrt( Σ over kinds ( Σ over parts of the kind: half-width of the part )² )
 //
-// Kinds: the steps of each kind of GPU (parallel::step_accuracy), transfers, communicators (phase `resume`). A part of
+// Kinds: the steps of each kind of GPU (step::step_accuracy), transfers, communicators (phase `resume`). A part of
 // t seconds with the interval [low, high] times has the half-widths (1 − low) t below and (high − 1) t above; both
 // sides are summed apart. What the scenario gives, what the run measured, waits and the moments of events have none:
 // they stay as they are. Pure functions.
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "ptc/control/records.h"
 #include "ptc/report/internal/basis.h"
+#include "ptc/run/control/records.h"
 
 namespace scalai::report {
 

@@ -8,7 +8,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/report/page/internal/csv_rows.h"
-#include "ptc/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/csv.h"
 
 namespace scalai::report {
 
@@ -20,7 +20,7 @@ absl::StatusOr<CsvRows> CsvRows::read(const std::string& path) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::vector<std::string> fields;
     ++number;
-    if (!sched::trace::split_fields(std::string_view(text).substr(begin, end - begin), ',', fields))
+    if (!trace::split_fields(std::string_view(text).substr(begin, end - begin), ',', fields))
       return invalid(fmt::format("{}:{}: error: a quote is not closed", path, number));
     begin = end + 1;
     if (number == 1) {

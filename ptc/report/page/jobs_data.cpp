@@ -29,7 +29,7 @@ double number_at(const Json& json, const char* key) {
 // Labels and units of this version. A metric that it does not know is one of the user, and has no more than its name.
 std::vector<Metric> metrics_in(const Json& json, bool recovery) {
   std::vector<Metric> metrics =
-      recovery ? metrics_of(sched::RecoveryResult{}) : metrics_of(sched::Workload{}, sched::Outcome{});
+      recovery ? metrics_of(policy::RecoveryResult{}) : metrics_of(policy::Workload{}, policy::Outcome{});
   for (Metric& metric : metrics) {
     const auto found = json.find(metric.name);
     metric.value =

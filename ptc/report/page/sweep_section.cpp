@@ -78,7 +78,7 @@ std::vector<chart::Point> apart(const std::vector<chart::Point>& points) {
 
 // A metric in words and unit, of those that have some.
 Metric named(const std::string& name) {
-  for (const auto& metrics : {metrics_of(sched::Workload{}, sched::Outcome{}), metrics_of(sched::RecoveryResult{})})
+  for (const auto& metrics : {metrics_of(policy::Workload{}, policy::Outcome{}), metrics_of(policy::RecoveryResult{})})
     for (const Metric& metric : metrics)
       if (metric.name == name) return metric;
   return {.name = name, .label = name, .unit = name.ends_with("_s") && !name.ends_with("_per_s") ? "s" : ""};

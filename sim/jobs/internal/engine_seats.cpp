@@ -6,9 +6,9 @@
 #include "ptc/base/status.h"
 #include "sim/jobs/internal/engine_state.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
-int Engine::training_gpus(JobId id) const {
+int Engine::training_gpus(policy::JobId id) const {
   const LiveJob& one = live(id);
   if (one.placement.empty()) return 0;
   const bool trains =
@@ -16,13 +16,13 @@ int Engine::training_gpus(JobId id) const {
   return trains ? one.placement.gpus() : 0;
 }
 
-void Engine::book(JobId id) {
+void Engine::book(policy::JobId id) {
   LiveJob& one = live(id);
   const double dt = now_s_ - one.booked_s;
   one.booked_s = now_s_;
   if (one.placement.empty()) return;
   const double paid = ledger_.paid_per_gpu(one.placement.type);
-  JobRecord& entry = record(id);
+  policy::JobRecord& entry = record(id);
   const double gpus = whole(one.placement.gpus());
   entry.executed_s += dt;
   entry.attained_gpu_s += dt * gpus;
@@ -31,23 +31,23 @@ void Engine::book(JobId id) {
   one.paid_mark = paid;
 }
 
-void Engine::book_queue(JobId id) {
+void Engine::book_queue(policy::JobId id) {
   const double per_gpu = fleet().per_gpu;
   record(id).queue_free_gpu_s = (ledger_.free_gpu_s() - live(id).arrived_free_gpu_s) / per_gpu;
   if (per_gpu > 1) return;  // hosts do not say whether slices fit
   record(id).queue_unusable_gpu_s = ledger_.unusable_gpu_s(job(id).gpus) - live(id).arrived_unusable_gpu_s;
 }
 
-void Engine::set_state(JobId id, State state) {
+void Engine::set_state(policy::JobId id, State state) {
   book(id);
   use_.training -= training_gpus(id);
   live(id).state = state;
   use_.training += training_gpus(id);
-  const JobId beside = live(id).beside;
+  const policy::JobId beside = live(id).beside;
   if (beside.valid() && live(beside).state == State::kTraining) touched_.push_back(beside);
 }
 
-void Engine::stop_training(JobId id, bool keeps_work) {
+void Engine::stop_training(policy::JobId id, bool keeps_work) {
   LiveJob& one = live(id);
   if (one.state == State::kChanging) setup_.changes->cancel(id, now_s_);
   if (one.state != State::kTraining) return;
@@ -65,33 +65,33 @@ void Engine::stop_training(JobId id, bool keeps_work) {
   }
 }
 
-void Engine::unseat(JobId id) {
+void Engine::unseat(policy::JobId id) {
   LiveJob& one = live(id);
   set_state(id, State::kWaiting);
   use_.training -= training_gpus(id);
   if (one.beside.valid()) {
     LiveJob& other = live(one.beside);
     book(one.beside);
-    other.beside = JobId();
+    other.beside = policy::JobId();
     use_.training += training_gpus(one.beside);
-    one.beside = JobId();
+    one.beside = policy::JobId();
   } else {
     host_ledger_.give(one.placement);
     use_.held -= one.placement.gpus();
   }
-  for (const HostShare& share : one.placement.hosts) {
-    std::vector<JobId>& there = jobs_on_[static_cast<size_t>(share.host.value)];
+  for (const policy::HostShare& share : one.placement.hosts) {
+    std::vector<policy::JobId>& there = jobs_on_[static_cast<size_t>(share.host.value)];
     there.erase(std::find(there.begin(), there.end(), id));
   }
   one.state_at = std::move(one.placement);
-  one.placement = Placement{};
+  one.placement = policy::Placement{};
   one.left_s = now_s_;
   --use_.running_jobs;
   ++use_.waiting_jobs;
 }
 
 // The GPUs are taken in the ledger already, by this job or by the one beside it.
-void Engine::seat(JobId id, Placement placement, JobId beside) {
+void Engine::seat(policy::JobId id, policy::Placement placement, policy::JobId beside) {
   LiveJob& one = live(id);
   book(id);
   use_.training -= training_gpus(id);
@@ -106,31 +106,32 @@ void Engine::seat(JobId id, Placement placement, JobId beside) {
   one.placement = std::move(placement);
   one.beside = beside;
   one.paid_mark = ledger_.paid_per_gpu(one.placement.type);
-  for (const HostShare& share : one.placement.hosts) jobs_on_[static_cast<size_t>(share.host.value)].push_back(id);
+  for (const policy::HostShare& share : one.placement.hosts)
+    jobs_on_[static_cast<size_t>(share.host.value)].push_back(id);
   use_.training += training_gpus(id);
   ++use_.running_jobs;
   --use_.waiting_jobs;
 }
 
-void Engine::lose(JobId id, ChangeCause cause) {
+void Engine::lose(policy::JobId id, ChangeCause cause) {
   stop_training(id, false);
   unseat(id);
   LiveJob& one = live(id);
   one.loss = cause;
   one.last_change_s = now_s_;
   ++record(id).losses;
-  events_.push_back(Event{Event::Kind::kLost, id});
-  if (setup_.watcher.placed) setup_.watcher.placed(now_s_, id, one.placement, JobId());
+  events_.push_back(policy::Event{policy::Event::Kind::kLost, id});
+  if (setup_.watcher.placed) setup_.watcher.placed(now_s_, id, one.placement, policy::JobId());
 }
 
-absl::Status Engine::retime(JobId id) {
+absl::Status Engine::retime(policy::JobId id) {
   LiveJob& one = live(id);
-  const Job& spec = job(id);
+  const policy::Job& spec = job(id);
   const Checkpoints& checkpoints = setup_.options.checkpoints;
   const double done = std::min(one.training.work(now_s_, checkpoints), std::nextafter(spec.work, 0.0));
-  Rate rate;
+  policy::Rate rate;
   if (one.beside.valid() && live(one.beside).state == State::kTraining) {
-    const JobId low = std::min(id, one.beside), high = std::max(id, one.beside);
+    const policy::JobId low = std::min(id, one.beside), high = std::max(id, one.beside);
     const auto both = throughput().shared_rate(job(low), job(high), one.placement.type, one.placement.gpus());
     rate.per_s = id == low ? both.first : both.second;
   } else {
@@ -148,16 +149,16 @@ absl::Status Engine::retime(JobId id) {
   return absl::OkStatus();
 }
 
-absl::Status Engine::start_training(JobId id) {
+absl::Status Engine::start_training(policy::JobId id) {
   set_state(id, State::kTraining);
   setup_.changes->training(id, job(id), live(id).placement, now_s_);
   if (setup_.watcher.training) setup_.watcher.training(now_s_, id);
   return retime(id);
 }
 
-absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause cause, double left_s) {
+absl::Status Engine::begin_change(policy::JobId id, const policy::Placement& from, ChangeCause cause, double left_s) {
   LiveJob& one = live(id);
-  JobRecord& entry = record(id);
+  policy::JobRecord& entry = record(id);
   set_state(id, State::kChanging);
   Change change{.job = id,
                 .spec = &job(id),
@@ -168,7 +169,7 @@ absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause c
                 .now_s = now_s_,
                 .restarts = entry.restarts,
                 .work_done = one.training.work(now_s_, setup_.options.checkpoints)};
-  for (const HostShare& share : from.hosts) {
+  for (const policy::HostShare& share : from.hosts) {
     if (!host_ledger_.up(share.host) || host_ledger_.last_down_s(share.host) >= left_s)
       change.lost.push_back(share.host);
   }
@@ -186,7 +187,7 @@ absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause c
   return absl::OkStatus();
 }
 
-void Engine::drop_work(JobId id, double iterations) {
+void Engine::drop_work(policy::JobId id, double iterations) {
   LiveJob& one = live(id);
   const double gone = std::min(iterations, one.training.work(now_s_, setup_.options.checkpoints));
   if (gone <= 0) return;
@@ -196,4 +197,4 @@ void Engine::drop_work(JobId id, double iterations) {
   if (ledger_.counts()) outcome_.lost_gpu_s += gpu_s;
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

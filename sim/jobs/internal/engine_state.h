@@ -11,16 +11,16 @@
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 enum class State : uint8_t { kFuture, kWaiting, kChanging, kTraining, kEnded };
 
 struct LiveJob {
   State state = State::kFuture;
   Training training;
-  Placement placement;              // now; empty = waits
-  Placement state_at;               // where it last was; empty before its first start
-  JobId beside;                     // on the same GPUs
+  policy::Placement placement;      // now; empty = waits
+  policy::Placement state_at;       // where it last was; empty before its first start
+  policy::JobId beside;             // on the same GPUs
   std::optional<ChangeCause> loss;  // why it lost its GPUs, until it has some again
   double left_s = 0;                // when it lost or left its GPUs
   double booked_s = 0;              // its record is complete until then
@@ -28,26 +28,28 @@ struct LiveJob {
   double last_rate = 0;             // iterations a second and GPUs when it last trained
   int last_gpus = 0;
   double last_change_s = 0;
-  double until_work = kNever;                      // its rate changes there
+  double until_work = policy::kNever;              // its rate changes there
   double arrived_job_s = 0, arrived_up_gpu_s = 0;  // the ledger's integrals at submission
   double arrived_free_gpu_s = 0, arrived_unusable_gpu_s = 0;
 };
 
-class Engine : public View {
+class Engine : public policy::View {
  public:
   explicit Engine(const Setup& setup);
-  absl::StatusOr<Outcome> run();
+  absl::StatusOr<policy::Outcome> run();
 
   double now_s() const override { return now_s_; }
-  const Fleet& fleet() const override { return *setup_.fleet; }
-  int capacity(GpuType type) const override { return host_ledger_.capacity(type); }
+  const policy::Fleet& fleet() const override { return *setup_.fleet; }
+  int capacity(policy::GpuType type) const override { return host_ledger_.capacity(type); }
   int capacity(HostId host) const override { return host_ledger_.capacity(host); }
-  double price(GpuType type) const override { return ledger_.price(type); }
-  const Job& job(JobId id) const override { return setup_.workload->jobs[static_cast<size_t>(id.value)]; }
-  Progress progress(JobId id) const override;
-  std::span<const JobId> active() const override;
-  const Throughput& throughput() const override { return *setup_.throughput; }
-  double change_cost_s(JobId id, int to_gpus) const override;
+  double price(policy::GpuType type) const override { return ledger_.price(type); }
+  const policy::Job& job(policy::JobId id) const override {
+    return setup_.workload->jobs[static_cast<size_t>(id.value)];
+  }
+  policy::Progress progress(policy::JobId id) const override;
+  std::span<const policy::JobId> active() const override;
+  const policy::Throughput& throughput() const override { return *setup_.throughput; }
+  double change_cost_s(policy::JobId id, int to_gpus) const override;
 
  private:
   // engine.cpp: the loop
@@ -58,46 +60,46 @@ class Engine : public View {
   absl::Status progress_jobs();
   void submit_jobs();
   absl::Status fleet_events();
-  absl::Status apply_fleet_event(const FleetEvent& event);
+  absl::Status apply_fleet_event(const policy::FleetEvent& event);
   absl::Status lose_host(HostId host, ChangeCause cause);
   double even_per_s(const LiveJob& one) const;
   absl::Status ask_policy();
   absl::Status repace();
   bool stuck();
   absl::Status end_run();
-  void end_job(JobId id, JobEnd end);
-  bool could_run(const Job& job) const;
+  void end_job(policy::JobId id, policy::JobEnd end);
+  bool could_run(const policy::Job& job) const;
 
   // engine_seats.cpp: GPUs of jobs
-  LiveJob& live(JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
+  LiveJob& live(policy::JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
   double whole(int gpus) const { return gpus / static_cast<double>(fleet().per_gpu); }  // GPUs that may be in slices
-  const LiveJob& live(JobId id) const { return jobs_[static_cast<size_t>(id.value)]; }
-  JobRecord& record(JobId id) { return outcome_.jobs[static_cast<size_t>(id.value)]; }
-  int training_gpus(JobId id) const;  // that count as training because of this job or the one beside it
-  void book(JobId id);                // brings its record up to now
-  void book_queue(JobId id);          // it waits no more for its first GPUs
-  void set_state(JobId id, State state);
-  void unseat(JobId id);  // off its GPUs; they are free unless another job is on them
-  void seat(JobId id, Placement placement, JobId beside);
-  void lose(JobId id, ChangeCause cause);
-  absl::Status start_training(JobId id);
-  absl::Status retime(JobId id);
-  absl::Status begin_change(JobId id, const Placement& from, ChangeCause cause, double left_s);
-  void stop_training(JobId id, bool keeps_work);
-  void drop_work(JobId id, double iterations);  // of a job that changes: to be done again
+  const LiveJob& live(policy::JobId id) const { return jobs_[static_cast<size_t>(id.value)]; }
+  policy::JobRecord& record(policy::JobId id) { return outcome_.jobs[static_cast<size_t>(id.value)]; }
+  int training_gpus(policy::JobId id) const;  // that count as training because of this job or the one beside it
+  void book(policy::JobId id);                // brings its record up to now
+  void book_queue(policy::JobId id);          // it waits no more for its first GPUs
+  void set_state(policy::JobId id, State state);
+  void unseat(policy::JobId id);  // off its GPUs; they are free unless another job is on them
+  void seat(policy::JobId id, policy::Placement placement, policy::JobId beside);
+  void lose(policy::JobId id, ChangeCause cause);
+  absl::Status start_training(policy::JobId id);
+  absl::Status retime(policy::JobId id);
+  absl::Status begin_change(policy::JobId id, const policy::Placement& from, ChangeCause cause, double left_s);
+  void stop_training(policy::JobId id, bool keeps_work);
+  void drop_work(policy::JobId id, double iterations);  // of a job that changes: to be done again
 
   // engine_decisions.cpp
-  absl::Status apply(const Decision& decision);
-  absl::Status refuse(std::span<const JobId> refused);
-  absl::Status check(const Grant& grant) const;
-  absl::Status check_beside(const Grant& grant) const;
-  const Grant* granted(JobId id) const;
-  bool stays(const Grant& grant) const;
-  absl::Status place(const Grant& grant, const Placement& before);
-  absl::Status settle_move(const Grant& grant, const Placement& before, State state_before);
+  absl::Status apply(const policy::Decision& decision);
+  absl::Status refuse(std::span<const policy::JobId> refused);
+  absl::Status check(const policy::Grant& grant) const;
+  absl::Status check_beside(const policy::Grant& grant) const;
+  const policy::Grant* granted(policy::JobId id) const;
+  bool stays(const policy::Grant& grant) const;
+  absl::Status place(const policy::Grant& grant, const policy::Placement& before);
+  absl::Status settle_move(const policy::Grant& grant, const policy::Placement& before, State state_before);
   struct Move {
-    const Grant* grant;
-    Placement before;
+    const policy::Grant* grant;
+    policy::Placement before;
     State state_before;
   };
   absl::Status carry_out(std::vector<Move> moves);
@@ -108,12 +110,12 @@ class Engine : public View {
   Ledger ledger_;
   Use use_;
   std::vector<LiveJob> jobs_;
-  std::vector<std::vector<JobId>> jobs_on_;  // by host
-  IndexedHeap times_;                        // of the next completion or change of rate, by job
-  Outcome outcome_;
+  std::vector<std::vector<policy::JobId>> jobs_on_;  // by host
+  IndexedHeap times_;                                // of the next completion or change of rate, by job
+  policy::Outcome outcome_;
 
   double now_s_ = 0;
-  double wake_at_s_ = kNever;
+  double wake_at_s_ = policy::kNever;
   size_t next_job_ = 0;
   size_t next_fleet_event_ = 0;
   uint64_t step_rate_version_ = 0;
@@ -122,12 +124,12 @@ class Engine : public View {
   size_t window_left_ = 0;  // jobs of the window that have not ended
 
   // Granted, in this order, but no GPU has the slices in one piece.
-  std::vector<Grant> blocked_;
-  std::vector<Event> events_;          // of this instant
-  std::vector<const Grant*> grants_;   // of this decision, by job
-  std::vector<JobId> touched_;         // jobs whose rate may have changed through a neighbour
-  mutable std::vector<JobId> active_;  // by id; may hold ended jobs when stale
+  std::vector<policy::Grant> blocked_;
+  std::vector<policy::Event> events_;          // of this instant
+  std::vector<const policy::Grant*> grants_;   // of this decision, by job
+  std::vector<policy::JobId> touched_;         // jobs whose rate may have changed through a neighbour
+  mutable std::vector<policy::JobId> active_;  // by id; may hold ended jobs when stale
   mutable bool active_stale_ = false;
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 class IndexedHeap {
  public:
@@ -74,4 +74,4 @@ class IndexedHeap {
   std::vector<size_t> slot_of_;
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -5,14 +5,14 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
-Ledger::Ledger(const Fleet& fleet, size_t samples)
+Ledger::Ledger(const policy::Fleet& fleet, size_t samples)
     : gpus_each_(1.0 / fleet.per_gpu), limit_(std::max<size_t>(samples, 2)) {
-  for (const TypeSpec& type : fleet.types) price_.push_back(type.price_per_gpu_hour);
+  for (const policy::TypeSpec& type : fleet.types) price_.push_back(type.price_per_gpu_hour);
   paid_.assign(price_.size(), 0);
   int widest = 0;
-  for (const HostSpec& host : fleet.hosts) widest = std::max(widest, host.gpus);
+  for (const policy::HostSpec& host : fleet.hosts) widest = std::max(widest, host.gpus);
   scattered_gpu_s_.assign(static_cast<size_t>(widest) + 1, 0);
   counted_scattered_gpu_s_ = scattered_gpu_s_;
 }
@@ -41,21 +41,21 @@ void Ledger::advance(double to_s, const Use& use, const HostLedger& hosts) {
   }
   for (size_t type = 0; type < price_.size(); ++type) {
     paid_[type] += dt / 3600 * price_[type];
-    cost_ += counted / 3600 * price_[type] * hosts.up_gpus(GpuType(static_cast<int64_t>(type))) * gpus_each_;
+    cost_ += counted / 3600 * price_[type] * hosts.up_gpus(policy::GpuType(static_cast<int64_t>(type))) * gpus_each_;
   }
 }
 
 void Ledger::sample(const Use& use, const HostLedger& hosts) {
   int scattered = 0;
   for (const auto& [free, gpus] : hosts.scattered()) scattered += gpus;
-  const UseSample now{.at_s = now_s_,
-                      .up = hosts.up_gpus(),
-                      .training = use.training,
-                      .changing = use.held - use.training,
-                      .running_jobs = use.running_jobs,
-                      .waiting_jobs = use.waiting_jobs,
-                      .free = places_ ? hosts.free() : -1,
-                      .scattered = scattered};
+  const policy::UseSample now{.at_s = now_s_,
+                              .up = hosts.up_gpus(),
+                              .training = use.training,
+                              .changing = use.held - use.training,
+                              .running_jobs = use.running_jobs,
+                              .waiting_jobs = use.waiting_jobs,
+                              .free = places_ ? hosts.free() : -1,
+                              .scattered = scattered};
   if (!samples_.empty() && samples_.back().at_s == now_s_) {
     samples_.back() = now;
     return;
@@ -70,7 +70,7 @@ void Ledger::sample(const Use& use, const HostLedger& hosts) {
   samples_.push_back(now);
 }
 
-void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome) const {
+void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, policy::Outcome* outcome) const {
   outcome->use = samples_;
   outcome->use_every = stride_;
   outcome->up_gpu_s = counted_up_gpu_s_ * gpus_each_;
@@ -78,9 +78,10 @@ void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome
   outcome->changing_gpu_s = changing_gpu_s_ * gpus_each_;
   outcome->cost = cost_;
   if (!places_) return;
-  FreeGpuTime free{.gpu_s = counted_free_gpu_s_ * gpus_each_,
-                   .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()) * gpus_each_,
-                   .unusable_gpu_s = {}};
+  policy::FreeGpuTime free{
+      .gpu_s = counted_free_gpu_s_ * gpus_each_,
+      .scattered_gpu_s = below(counted_scattered_gpu_s_, std::numeric_limits<int>::max()) * gpus_each_,
+      .unusable_gpu_s = {}};
   double unusable = 0;
   int64_t jobs = 0;
   for (const auto& [gpus, count] : jobs_of_size) {
@@ -91,4 +92,4 @@ void Ledger::finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome
   outcome->free = free;
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -6,11 +6,11 @@
 #include <map>
 #include <vector>
 
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/outcome.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/outcome.h"
 #include "sim/jobs/internal/host_ledger.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 // Now. GPUs that two jobs share count once: as training if either trains.
 struct Use {
@@ -22,7 +22,7 @@ struct Use {
 
 class Ledger {
  public:
-  Ledger(const Fleet& fleet, size_t samples);
+  Ledger(const policy::Fleet& fleet, size_t samples);
 
   // What finish() sums up begins at `from_s` and ends at `to_s`; the default is all. close(): it ends now.
   void set_window(double from_s, double to_s) { from_s_ = from_s, to_s_ = to_s; }
@@ -37,10 +37,10 @@ class Ledger {
   // comes.
   void sample(const Use& use, const HostLedger& hosts);
 
-  void set_price(GpuType type, double per_gpu_hour) { price_[static_cast<size_t>(type.value)] = per_gpu_hour; }
-  double price(GpuType type) const { return price_[static_cast<size_t>(type.value)]; }
+  void set_price(policy::GpuType type, double per_gpu_hour) { price_[static_cast<size_t>(type.value)] = per_gpu_hour; }
+  double price(policy::GpuType type) const { return price_[static_cast<size_t>(type.value)]; }
   // US dollars that one GPU of a type has cost since the start, if it was up.
-  double paid_per_gpu(GpuType type) const { return paid_[static_cast<size_t>(type.value)]; }
+  double paid_per_gpu(policy::GpuType type) const { return paid_[static_cast<size_t>(type.value)]; }
   // Integrals since the start: jobs in the system, GPUs up (x seconds; GPUs count as the fleet's do, here and below).
   double job_s() const { return job_s_; }
   double up_gpu_s() const { return up_gpu_s_; }
@@ -52,13 +52,13 @@ class Ledger {
   bool counts() const { return now_s_ >= from_s_ && now_s_ <= to_s_; }
 
   // `jobs_of_size`: jobs of the workload by the GPUs they ask for.
-  void finish(const std::map<int, int64_t>& jobs_of_size, Outcome* outcome) const;
+  void finish(const std::map<int, int64_t>& jobs_of_size, policy::Outcome* outcome) const;
 
  private:
   static double below(const std::vector<double>& scattered, int gpus);
 
   double now_s_ = 0;
-  double from_s_ = 0, to_s_ = kNever;
+  double from_s_ = 0, to_s_ = policy::kNever;
   double up_gpu_s_ = 0, job_s_ = 0;                                                   // since the start
   double counted_up_gpu_s_ = 0, training_gpu_s_ = 0, changing_gpu_s_ = 0, cost_ = 0;  // in the window
   // The same of free GPUs; scattered ones by the number that their host has free.
@@ -69,7 +69,7 @@ class Ledger {
   std::vector<double> price_, paid_;
   size_t limit_;
   int64_t stride_ = 1, skipped_ = 0;
-  std::vector<UseSample> samples_;
+  std::vector<policy::UseSample> samples_;
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

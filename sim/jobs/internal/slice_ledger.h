@@ -1,6 +1,6 @@
 #pragma once
-// GPUs that are cut in slices (ptc/sched/slices.h): which slices are taken, and where a job goes. A part of a GPU goes
-// to the fullest GPU that has a place for it (ties: the first), and begins where most other profiles keep a place
+// GPUs that are cut in slices (ptc/run/policy/slices.h): which slices are taken, and where a job goes. A part of a GPU
+// goes to the fullest GPU that has a place for it (ties: the first), and begins where most other profiles keep a place
 // (ties: the lowest). Whole GPUs go to as few hosts as possible: the host with the fewest wholly free GPUs that has
 // enough, else the ones with most. Jobs are not moved to make room. O(different occupations of a GPU, GPUs of the job)
 // a placement.
@@ -11,14 +11,14 @@
 #include <span>
 #include <vector>
 
-#include "ptc/sched/fleet.h"
+#include "ptc/run/policy/fleet.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 class SliceLedger {
  public:
   // Hosts are closed at first. CHECK: the fleet counts in slices.
-  explicit SliceLedger(const Fleet& fleet);
+  explicit SliceLedger(const policy::Fleet& fleet);
 
   // Whether jobs may be placed on a host. Those on it stay.
   void open(HostId host);
@@ -27,8 +27,8 @@ class SliceLedger {
   // `slices`: those of a profile, or whole GPUs.
   bool fits(int slices) const;
   // CHECK: fits(slices). By host and GPU.
-  std::vector<Slice> place(int slices);
-  void give(std::span<const Slice> slices);
+  std::vector<policy::Slice> place(int slices);
+  void give(std::span<const policy::Slice> slices);
 
  private:
   struct Gpu {
@@ -45,8 +45,8 @@ class SliceLedger {
   Host& host_of(HostId id) { return hosts_[static_cast<size_t>(id.value)]; }
   void set(size_t gpu, uint8_t taken, int used);
   void list(size_t gpu, bool in);
-  Slice place_part(int slices);
-  void place_whole(int gpus, std::vector<Slice>* placed);
+  policy::Slice place_part(int slices);
+  void place_whole(int gpus, std::vector<policy::Slice>* placed);
 
   std::vector<Gpu> gpus_;
   std::vector<Host> hosts_;
@@ -56,4 +56,4 @@ class SliceLedger {
   int whole_ = 0;
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 // Seconds of training in the first `phase` seconds after a checkpoint: every_s of them, write_s standing still, and
@@ -51,7 +51,7 @@ void Training::set_rate(double now_s, double per_s, const Checkpoints& c) {
 }
 
 double Training::time_of(double work, const Checkpoints& c) const {
-  if (per_s_ <= 0) return kNever;
+  if (per_s_ <= 0) return policy::kNever;
   if (work <= work_) return at_s_;
   const double seconds = (work - work_) / per_s_;
   if (c.every_s <= 0 || c.write_s <= 0) return at_s_ + seconds;
@@ -81,4 +81,4 @@ void Training::drop(double iterations) {
   saved_ = std::min(saved_, work_);
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

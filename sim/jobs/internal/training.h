@@ -5,7 +5,7 @@
 
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 class Training {
  public:
@@ -35,4 +35,4 @@ class Training {
   double saved_ = 0;    // work in it
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

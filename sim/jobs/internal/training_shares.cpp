@@ -49,14 +49,14 @@ TrainingShares::Own TrainingShares::take(const Flow& flow) {
   return own;
 }
 
-void TrainingShares::add(sched::JobId id, const Job& job) {
+void TrainingShares::add(policy::JobId id, const Job& job) {
   const auto [entry, fresh] =
       active_.try_emplace(id, Active{.job = &job, .own = {}, .used = std::vector<double>(job.flows.size(), 0)});
   SCALAI_CHECK(fresh, "the job's flows are there already");
   for (const Flow& flow : job.flows) entry->second.own.push_back(take(flow));
 }
 
-void TrainingShares::remove(sched::JobId id) {
+void TrainingShares::remove(policy::JobId id) {
   const auto found = active_.find(id);
   SCALAI_CHECK(found != active_.end(), "the job's flows are not there");
   Active& active = found->second;
@@ -118,7 +118,7 @@ std::vector<change::LinkRate> TrainingShares::update() {
   return left;
 }
 
-double TrainingShares::step_rate(sched::JobId id) const {
+double TrainingShares::step_rate(policy::JobId id) const {
   const auto found = active_.find(id);
   return found == active_.end() ? 1 : found->second.step_rate;
 }

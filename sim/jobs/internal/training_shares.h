@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "ptc/change/maxmin.h"
-#include "ptc/sched/job.h"
+#include "ptc/cost/change/maxmin.h"
+#include "ptc/run/policy/job.h"
 
 namespace scalai::sim {
 
@@ -29,13 +29,13 @@ class TrainingShares {
   void add_change(const std::vector<int>& links);
   void remove_change(const std::vector<int>& links);
   // A job's flows compete from now on, or no longer. `job` outlives that.
-  void add(sched::JobId id, const Job& job);
-  void remove(sched::JobId id);
-  bool has(sched::JobId id) const { return active_.count(id) != 0; }
+  void add(policy::JobId id, const Job& job);
+  void remove(policy::JobId id);
+  bool has(policy::JobId id) const { return active_.count(id) != 0; }
 
   // Paces by what was added and removed. Returns the links of which changes may now have another bandwidth, with it.
   std::vector<change::LinkRate> update();
-  double step_rate(sched::JobId id) const;
+  double step_rate(policy::JobId id) const;
   uint64_t version() const { return version_; }  // grows when a step rate changes
 
  private:
@@ -57,7 +57,7 @@ class TrainingShares {
   change::FairShares base_, got_;  // training alone; with changes
   std::map<std::vector<int>, int> change_classes_;
   std::map<std::vector<int>, std::vector<Own>> spare_;  // of flows that were removed, by links
-  std::map<sched::JobId, Active> active_;
+  std::map<policy::JobId, Active> active_;
   std::vector<double> use_;  // of each link, on average, by training
   std::vector<int> touched_;
   uint64_t version_ = 0;

@@ -4,7 +4,7 @@
 
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST_F(AbstractChangeTest, ReplicasThatLostDevicesComeLast) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/planner.h"
+#include "ptc/state/collection/megatron.h"
 #include "sim/jobs/planned/internal/abstract_change.h"
 #include "sim/jobs/planned/internal/change_stages.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using internal::AbstractChange;
@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<const ChangeShape>> make_shape(const AbstractChan
   const JobModel& model = *target.model;
   const bool from_storage = question.source == ChangePlanner::Source::kStorage;
   const std::vector<DeviceId> devices =
-      parallel::devices_for(target.config, change.candidates(), change.cluster(), target.training.precision.math);
+      step::devices_for(target.config, change.candidates(), change.cluster(), target.training.precision.math);
   SCALAI_ASSIGN_OR_RETURN(collection::Collection to,
                           collection::megatron_collection(model.model, model.recipe, target.config, devices));
   collection::Residency residency{.lost = change.lost_devices(), .extra = {}, .storage = from_storage};
@@ -138,4 +138,4 @@ bool survives(const HeldState& state, const std::set<HostId>& lost, const cluste
   return false;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -23,7 +23,7 @@
 #include "sim/jobs/planned/fabric.h"
 #include "sim/jobs/planned/planned.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // State of a job: a configuration on devices, in rank order. The model outlives it.
 struct HeldState {
@@ -95,4 +95,4 @@ class ChangePlanner {
 // every tensor counts as if it held something.
 bool survives(const HeldState& state, const std::set<HostId>& lost, const cluster::Cluster& cluster);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -9,14 +9,14 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/collection/megatron.h"
-#include "ptc/model/catalogue.h"
 #include "ptc/plan/planner.h"
+#include "ptc/state/collection/megatron.h"
+#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 #include "sim/jobs/planned/internal/abstract_change.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace change_plan_test {
 
 using Source = ChangePlanner::Source;
@@ -29,14 +29,14 @@ const JobModel& small_model() {
 const JobModel& small_experts() {
   static const JobModel kModel = [] {
     JobModel model = small_model();
-    model.model = checkpoint::model_of_config(
+    model.model = store::model_of_config(
                       R"({"architectures":["MixtralForCausalLM"],"hidden_size":64,"intermediate_size":128,
                           "num_hidden_layers":4,"num_attention_heads":8,"num_key_value_heads":4,"vocab_size":512,
                           "max_position_embeddings":64,"num_local_experts":4,"num_experts_per_tok":2,
                           "tie_word_embeddings":false})",
                       "tiny-mixtral")
                       .value();
-    model.shape = parallel::shape_of(model.model);
+    model.shape = step::shape_of(model.model);
     return model;
   }();
   return kModel;
@@ -319,4 +319,4 @@ TEST(Survives, AgreesWithThePlanner) {
 }
 
 }  // namespace change_plan_test
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -4,10 +4,10 @@
 
 #include <map>
 
-#include "ptc/collection/megatron.h"
+#include "ptc/state/collection/megatron.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 class ChangeStagesTest : public ::testing::Test {
@@ -111,4 +111,4 @@ TEST_F(ChangeStagesTest, BackFromHostMemory) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

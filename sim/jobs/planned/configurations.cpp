@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 std::vector<int> filled(int gpus, int per_host) {
@@ -23,8 +23,8 @@ bool is_filled(const std::vector<int>& gpus_of_host, int per_host) {
 
 }  // namespace
 
-Configurations::Configurations(const cluster::Cluster& cluster, const Fleet& fleet, const JobModels& models,
-                               const parallel::StepTimeModel* steps)
+Configurations::Configurations(const cluster::Cluster& cluster, const policy::Fleet& fleet, const JobModels& models,
+                               const step::StepTimeModel* steps)
     : cluster_(cluster), fleet_(fleet), models_(models), steps_(steps), host_of_type_(fleet.types.size(), -1) {
   SCALAI_CHECK(cluster.hosts.size() == fleet.hosts.size(), "cluster and fleet differ in hosts");
   for (size_t h = 0; h < fleet.hosts.size(); ++h) {
@@ -35,12 +35,12 @@ Configurations::Configurations(const cluster::Cluster& cluster, const Fleet& fle
   }
 }
 
-const cluster::Host* Configurations::host_of(GpuType type) const {
+const cluster::Host* Configurations::host_of(policy::GpuType type) const {
   const int host = host_of_type_[static_cast<size_t>(type.value)];
   return host < 0 ? nullptr : &cluster_.hosts[static_cast<size_t>(host)];
 }
 
-const Configuration* Configurations::best(const Job& job, GpuType type, int gpus) const {
+const Configuration* Configurations::best(const policy::Job& job, policy::GpuType type, int gpus) const {
   const cluster::Host* host = host_of(type);
   if (host == nullptr || gpus < 1) return nullptr;
   Key key{.model = &models_.model_of(job), .type = type, .gpus_of_host = filled(gpus, host->gpus), .domains = {}};
@@ -48,11 +48,11 @@ const Configuration* Configurations::best(const Job& job, GpuType type, int gpus
   return find(std::move(key));
 }
 
-const Configuration* Configurations::best(const Job& job, const Placement& placement) const {
+const Configuration* Configurations::best(const policy::Job& job, const policy::Placement& placement) const {
   if (placement.empty()) return nullptr;
   std::vector<std::pair<int, int64_t>> shares;  // GPUs, domain
   bool joined = false;
-  for (const HostShare& share : placement.hosts) {
+  for (const policy::HostShare& share : placement.hosts) {
     shares.emplace_back(share.gpus, cluster_.domain_of(share.host));
     joined = joined || cluster_.hosts[static_cast<size_t>(share.host.value)].nvlink_domain >= 0;
   }
@@ -68,7 +68,7 @@ const Configuration* Configurations::best(const Job& job, const Placement& place
 }
 
 // As full as domains of this type get.
-std::vector<int> Configurations::filled_domains(GpuType type, size_t hosts) const {
+std::vector<int> Configurations::filled_domains(policy::GpuType type, size_t hosts) const {
   std::vector<int> domains;
   const cluster::Host& host = *host_of(type);
   for (size_t h = 0; host.nvlink_domain >= 0 && h < hosts; ++h)
@@ -76,7 +76,7 @@ std::vector<int> Configurations::filled_domains(GpuType type, size_t hosts) cons
   return domains;
 }
 
-Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<int>& gpus_of_host,
+Configurations::Scratch Configurations::scratch(policy::GpuType type, const std::vector<int>& gpus_of_host,
                                                 std::vector<int> domains) const {
   if (domains.empty()) domains = filled_domains(type, gpus_of_host.size());
   Scratch made{.cluster = cluster_, .devices = {}};
@@ -103,8 +103,8 @@ const Configuration* Configurations::find(Key key) const {
 std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   const cluster::Host& host = *host_of(key.type);
   const JobModel& model = *key.model;
-  const parallel::Math math = model.training.precision.math;
-  parallel::SearchSpace space;
+  const step::Math math = model.training.precision.math;
+  step::SearchSpace space;
   space.gpus = std::accumulate(key.gpus_of_host.begin(), key.gpus_of_host.end(), 0);
   space.all_gpus = false;
   space.host = cluster::joined(host);
@@ -113,32 +113,31 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.pins = model.pins;
   if (model.pins.zero) space.zero_stages = {*model.pins.zero};
   space.keep = 1;
-  space.headroom = parallel::kHeadroom;
+  space.headroom = step::kHeadroom;
   Scratch machine;
   const bool plain = cluster::is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus) && key.domains.empty();
   if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host, key.domains);
   if (!plain) {
     space.hardware = [&](const collection::ParallelConfig& config) {
-      const std::vector<DeviceId> devices = parallel::devices_for(config, machine.devices, machine.cluster, math);
-      return parallel::hardware_of(machine.cluster, config, devices, {}, math);
+      const std::vector<DeviceId> devices = step::devices_for(config, machine.devices, machine.cluster, math);
+      return step::hardware_of(machine.cluster, config, devices, {}, math);
     };
   }
-  const absl::StatusOr<parallel::SearchResult> result = parallel::search(model.shape, space);
+  const absl::StatusOr<step::SearchResult> result = step::search(model.shape, space);
   if (!result.ok() || result->best.empty()) return nullptr;
-  const parallel::Candidate& best = result->best.front();
+  const step::Candidate& best = result->best.front();
   auto found = std::make_unique<Configuration>(Configuration{.model = &model,
                                                              .config = best.config,
                                                              .training = best.training,
                                                              .time = best.time,
                                                              .step_s = best.time.step_s});
   if (!simulates()) return found;
-  const std::vector<DeviceId> devices = parallel::devices_for(best.config, machine.devices, machine.cluster, math);
+  const std::vector<DeviceId> devices = step::devices_for(best.config, machine.devices, machine.cluster, math);
   const std::map<DeviceId, double> nominal;
   const std::map<std::string, double> whole;
-  const parallel::StepInput input{model.shape, found->config, found->training, machine.cluster, devices,
-                                  nominal,     whole};
+  const step::StepInput input{model.shape, found->config, found->training, machine.cluster, devices, nominal, whole};
   found->step_s = steps_->steps_s({&input, 1}).front();
   return found;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -4,7 +4,7 @@
 
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 using testing::Machine;
@@ -22,7 +22,7 @@ TEST(Expected, SumsWaitsAndFlows) {
 
 TEST(Expected, LargeJobsAreEstimatedUntilTheyHaveBeenPlanned) {
   World world(Machine{.hosts = 8});
-  const Job job = world.add("gpt3-2.7b", 64);
+  const policy::Job job = world.add("gpt3-2.7b", 64);
   const auto fabric = make_unshared_fabric(world.cluster);
   ExpectedSeconds small(*world.configurations, *fabric, {}, 64), large(*world.configurations, *fabric, {}, 4);
   const double planned_s = small.seconds(job, 8, 16), estimated_s = large.seconds(job, 8, 16);
@@ -37,12 +37,12 @@ TEST(Expected, LargeJobsAreEstimatedUntilTheyHaveBeenPlanned) {
 
 TEST(Expected, WhatCannotRunIsNeverThere) {
   World world(Machine{.hosts = 2});
-  const Job job = world.add("gpt3-13b", 64);
+  const policy::Job job = world.add("gpt3-13b", 64);
   const auto fabric = make_unshared_fabric(world.cluster);
   const ExpectedSeconds expected(*world.configurations, *fabric, {}, 64);
-  EXPECT_EQ(expected.seconds(job, 8, 1), kNever);
+  EXPECT_EQ(expected.seconds(job, 8, 1), policy::kNever);
   EXPECT_EQ(expected.seconds(job, 8, 8), 0);
 }
 
 }  // namespace
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -8,10 +8,10 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
-// What a group puts on each link of a cluster; the links of ptc/change/platform.h but for copies on a device and
+// What a group puts on each link of a cluster; the links of ptc/cost/change/platform.h but for copies on a device and
 // emulated hosts.
 class LinkLoads {
  public:
@@ -139,7 +139,7 @@ class UnsharedFabric final : public Fabric {
   void cancel(GroupId group, double /*now_s*/) override {
     std::erase_if(ends_, [&](const auto& end) { return end.second == group; });
   }
-  double next_end_s() const override { return ends_.empty() ? kNever : ends_.begin()->first; }
+  double next_end_s() const override { return ends_.empty() ? policy::kNever : ends_.begin()->first; }
   std::vector<End> advance(double to_s) override {
     std::vector<End> ended;
     while (!ends_.empty() && ends_.begin()->first <= to_s) {
@@ -149,9 +149,9 @@ class UnsharedFabric final : public Fabric {
     now_s_ = std::max(now_s_, to_s);
     return ended;
   }
-  void train(JobId, std::shared_ptr<const TrainingTraffic>, std::vector<HostId>, double) override {}
-  void stop(JobId, double) override {}
-  double step_rate(JobId) const override { return 1; }
+  void train(policy::JobId, std::shared_ptr<const TrainingTraffic>, std::vector<HostId>, double) override {}
+  void stop(policy::JobId, double) override {}
+  double step_rate(policy::JobId) const override { return 1; }
   uint64_t step_rate_version() const override { return 0; }
 
   double alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const override {
@@ -176,4 +176,4 @@ std::unique_ptr<Fabric> make_unshared_fabric(const cluster::Cluster& cluster) {
   return std::make_unique<UnsharedFabric>(cluster);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

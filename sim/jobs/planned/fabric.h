@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/sched/job.h"
+#include "ptc/run/policy/job.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // A place on host number `host` of an accompanying list of hosts (abstract host k is hosts[k]), so that one set of
 // flows serves all changes of one shape.
@@ -26,7 +26,7 @@ struct FlowGroup {
   struct Flow {
     Place src, dst;
     int64_t bytes = 0;
-    bool src_process = false, dst_process = false;  // host memory outside the host's store (ptc/change/platform.h)
+    bool src_process = false, dst_process = false;  // host memory outside the host's store (ptc/cost/change/platform.h)
     friend auto operator<=>(const Flow&, const Flow&) = default;
   };
   std::vector<Flow> flows;  // several flows between the same places have a share each
@@ -63,11 +63,11 @@ class Fabric {
   virtual std::vector<End> advance(double to_s) = 0;
 
   // A job trains from now on, with this traffic; replaces its former traffic. Null: it sends nothing between hosts.
-  virtual void train(JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
+  virtual void train(policy::JobId job, std::shared_ptr<const TrainingTraffic> traffic, std::vector<HostId> hosts,
                      double now_s) = 0;
-  virtual void stop(JobId job, double now_s) = 0;
+  virtual void stop(policy::JobId job, double now_s) = 0;
   // The job's share of its nominal step rate, in (0, 1]. The version grows when any share changes.
-  virtual double step_rate(JobId job) const = 0;
+  virtual double step_rate(policy::JobId job) const = 0;
   virtual uint64_t step_rate_version() const = 0;
 
   // Seconds of a group without contention.
@@ -79,4 +79,4 @@ class Fabric {
 // links, PCIe, leaves, storage), and training has its nominal step rate. `cluster` outlives it.
 std::unique_ptr<Fabric> make_unshared_fabric(const cluster::Cluster& cluster);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

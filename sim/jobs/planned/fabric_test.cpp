@@ -4,7 +4,7 @@
 
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using Flow = FlowGroup::Flow;
@@ -113,9 +113,9 @@ TEST(UnsharedFabric, GroupsDoNotDisturbEachOther) {
   EXPECT_EQ(ended[0].at_s, 10);
   EXPECT_EQ(ended[1].group, second);
   EXPECT_EQ(ended[1].at_s, 15);
-  EXPECT_EQ(fabric->next_end_s(), kNever);
-  EXPECT_EQ(fabric->step_rate(JobId(0)), 1);
+  EXPECT_EQ(fabric->next_end_s(), policy::kNever);
+  EXPECT_EQ(fabric->step_rate(policy::JobId(0)), 1);
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -7,9 +7,9 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 constexpr double kTokensAStep = 1 << 20;
@@ -35,7 +35,7 @@ class JobModelBuilder {
     build_schedule();
     if (!problems_.empty()) return invalid(fmt::format("{}", fmt::join(problems_, "\n")));
     job_.name = job_.model.name;
-    job_.shape = parallel::shape_of(job_.model);
+    job_.shape = step::shape_of(job_.model);
     return std::move(job_);
   }
 
@@ -58,7 +58,7 @@ class JobModelBuilder {
       problems_.push_back(fmt::format("unknown optimizer \"{}\" (one of: adam, sgd)", optimizer));
     }
     const std::string precision = spec_.precision.empty() ? "bf16" : spec_.precision;
-    take(parallel::find_precision(precision, job_.recipe.optimizer), job_.training.precision);
+    take(step::find_precision(precision, job_.recipe.optimizer), job_.training.precision);
     job_.recipe.param = param_type(precision);
   }
 
@@ -78,14 +78,14 @@ class JobModelBuilder {
   }
 
   void build_schedule() {
-    if (!spec_.pins.empty()) take(parallel::parse_pins(spec_.pins), job_.pins);
-    if (!spec_.schedule.empty()) take(parallel::find_schedule(spec_.schedule), job_.training.schedule);
+    if (!spec_.pins.empty()) take(step::parse_pins(spec_.pins), job_.pins);
+    if (!spec_.schedule.empty()) take(step::find_schedule(spec_.schedule), job_.training.schedule);
     if (!spec_.recompute.empty()) {
-      take(parallel::find_recompute(spec_.recompute), job_.training.recompute);
+      take(step::find_recompute(spec_.recompute), job_.training.recompute);
       job_.pins.recompute = job_.training.recompute;
     }
     if (spec_.micro_batch > 0) job_.pins.micro_batch = spec_.micro_batch;
-    job_.recipe.previous = job_.training.schedule == parallel::Schedule::kTwoBW;
+    job_.recipe.previous = job_.training.schedule == step::Schedule::kTwoBW;
   }
 
   const JobModelSpec& spec_;
@@ -114,22 +114,22 @@ int64_t default_batch(const model::Model& model, int sequence) {
 absl::StatusOr<JobModel> job_model(const JobModelSpec& spec) { return JobModelBuilder(spec).build(); }
 
 std::string describe(const JobModel& model) {
-  const parallel::Training& training = model.training;
+  const step::Training& training = model.training;
   const bool sgd = model.recipe.optimizer == model::Optimizer::kSgdMomentum;
   const std::string micro = model.pins.micro_batch ? fmt::format("{}", *model.pins.micro_batch) : "chosen";
-  const std::string recompute = model.pins.recompute ? parallel::name_of(*model.pins.recompute) : "chosen";
+  const std::string recompute = model.pins.recompute ? step::name_of(*model.pins.recompute) : "chosen";
   return fmt::format("{}: batch {}{}, sequence {}, {}, {}, {}, zero {}, micro-batch {}, recompute {}", model.name,
                      training.global_batch, training.whole_batches ? "" : " in uneven parts", training.sequence,
-                     training.precision.name, sgd ? "sgd" : "adam", parallel::name_of(training.schedule),
+                     training.precision.name, sgd ? "sgd" : "adam", step::name_of(training.schedule),
                      model.pins.zero.value_or(1), micro, recompute);
 }
 
-absl::StatusOr<JobModels> JobModels::of(const Workload& workload, const JobModelSpec& common,
+absl::StatusOr<JobModels> JobModels::of(const policy::Workload& workload, const JobModelSpec& common,
                                         const std::map<std::string, JobModelSpec>& by_type) {
   JobModels models;
   std::map<std::pair<std::string, int64_t>, bool> tried;
   std::vector<std::string> problems;
-  for (const Job& job : workload.jobs) {
+  for (const policy::Job& job : workload.jobs) {
     if (!tried.emplace(std::pair(job.type, job.batch), true).second) continue;
     absl::StatusOr<JobModel> model = job_model(spec_of(job.type, job.batch, common, by_type));
     if (model.ok()) {
@@ -146,9 +146,9 @@ void JobModels::add(const std::string& type, int64_t batch, JobModel model) {
   models_.insert_or_assign(std::pair(type, batch), std::move(model));
 }
 
-bool JobModels::knows(const Job& job) const { return models_.count({job.type, job.batch}) != 0; }
+bool JobModels::knows(const policy::Job& job) const { return models_.count({job.type, job.batch}) != 0; }
 
-const JobModel& JobModels::model_of(const Job& job) const {
+const JobModel& JobModels::model_of(const policy::Job& job) const {
   const auto found = models_.find({job.type, job.batch});
   SCALAI_CHECK(found != models_.end(), fmt::format("no model of type \"{}\", batch {}", job.type, job.batch));
   return found->second;
@@ -160,4 +160,4 @@ std::string JobModels::description() const {
   return text;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/model/model.h"
-#include "ptc/parallel/search.h"
-#include "ptc/sched/job.h"
+#include "ptc/cost/step/search.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/state/model/model.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 struct JobModel {
-  std::string name;            // for reports: the catalogue's name, or the scenario's job
-  model::Model model;          // its tensors move in changes
-  parallel::ModelShape shape;  // for the step time
+  std::string name;        // for reports: the catalogue's name, or the scenario's job
+  model::Model model;      // its tensors move in changes
+  step::ModelShape shape;  // for the step time
   model::Recipe recipe;
-  parallel::Training training;  // the search chooses micro_batch and recompute unless pinned
-  parallel::Pins pins;
+  step::Training training;  // the search chooses micro_batch and recompute unless pinned
+  step::Pins pins;
   std::vector<int> micro_batches = {1, 2, 4, 8, 16};  // candidates
 };
 
@@ -55,15 +55,15 @@ class JobModels {
  public:
   // Job::type is a catalogue name unless `by_type` has it; Job::batch > 0 is the batch. `common` has defaults for all.
   // InvalidArgument: errors of job_model, each with its type.
-  static absl::StatusOr<JobModels> of(const Workload& workload, const JobModelSpec& common = {},
+  static absl::StatusOr<JobModels> of(const policy::Workload& workload, const JobModelSpec& common = {},
                                       const std::map<std::string, JobModelSpec>& by_type = {});
 
   // Adds or replaces the model for jobs of this type and batch.
   void add(const std::string& type, int64_t batch, JobModel model);
 
   // CHECK: knows(job). The reference is valid until this object changes, moves or ends.
-  const JobModel& model_of(const Job& job) const;
-  bool knows(const Job& job) const;
+  const JobModel& model_of(const policy::Job& job) const;
+  bool knows(const policy::Job& job) const;
   // One line per model.
   std::string description() const;
 
@@ -71,4 +71,4 @@ class JobModels {
   std::map<std::pair<std::string, int64_t>, JobModel> models_;
 };
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/status.h"
-#include "ptc/model/catalogue.h"
+#include "ptc/state/model/catalogue.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using ::testing::HasSubstr;
@@ -43,7 +43,7 @@ TEST(JobModel, WhatIsGivenCounts) {
   EXPECT_EQ(model.pins.tp, 2);
   EXPECT_EQ(model.pins.zero, 0);
   EXPECT_EQ(model.pins.micro_batch, 2);
-  EXPECT_EQ(model.pins.recompute, parallel::Recompute::kFull);
+  EXPECT_EQ(model.pins.recompute, step::Recompute::kFull);
   EXPECT_FALSE(model.training.whole_batches);
 }
 
@@ -73,7 +73,7 @@ TEST(JobModel, DefaultBatchIsAMebitokenAsAPowerOfTwo) {
 }
 
 TEST(JobModels, ByTypeAndBatch) {
-  Workload workload;
+  policy::Workload workload;
   workload.jobs = {{.name = "a", .type = "gpt3-xl", .batch = 64},
                    {.name = "b", .type = "gpt3-xl"},
                    {.name = "c", .type = "mine", .batch = 8}};
@@ -89,7 +89,7 @@ TEST(JobModels, ByTypeAndBatch) {
 }
 
 TEST(JobModels, NamesTheTypeThatIsUnknown) {
-  Workload workload;
+  policy::Workload workload;
   workload.jobs = {{.name = "a", .type = "ResNet-18 (batch size 128)"}, {.name = "b", .type = "gpt9"}};
   const absl::Status status = JobModels::of(workload).status();
   EXPECT_THAT(message_of(status), HasSubstr("jobs of type \"ResNet-18 (batch size 128)\""));
@@ -97,4 +97,4 @@ TEST(JobModels, NamesTheTypeThatIsUnknown) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

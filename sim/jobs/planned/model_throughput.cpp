@@ -2,17 +2,18 @@
 
 #include <fmt/format.h>
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
-class ModelThroughput final : public Throughput {
+class ModelThroughput final : public policy::Throughput {
  public:
   explicit ModelThroughput(const Configurations& configurations) : configurations_(configurations) {}
 
-  Rate rate(const Job& job, GpuType type, int gpus, double /*work_done*/) const override {
+  policy::Rate rate(const policy::Job& job, policy::GpuType type, int gpus, double /*work_done*/) const override {
     return rate_of(configurations_.best(job, type, gpus));
   }
-  Rate placed_rate(const Job& job, const Placement& placement, double /*work_done*/) const override {
+  policy::Rate placed_rate(const policy::Job& job, const policy::Placement& placement,
+                           double /*work_done*/) const override {
     return rate_of(configurations_.best(job, placement));
   }
   std::string description() const override {
@@ -23,7 +24,7 @@ class ModelThroughput final : public Throughput {
   }
 
  private:
-  static Rate rate_of(const Configuration* configuration) {
+  static policy::Rate rate_of(const Configuration* configuration) {
     return {.per_s = configuration == nullptr ? 0 : 1 / configuration->step_s};
   }
 
@@ -32,8 +33,8 @@ class ModelThroughput final : public Throughput {
 
 }  // namespace
 
-std::unique_ptr<Throughput> make_model_throughput(const Configurations& configurations) {
+std::unique_ptr<policy::Throughput> make_model_throughput(const Configurations& configurations) {
   return std::make_unique<ModelThroughput>(configurations);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

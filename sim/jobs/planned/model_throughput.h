@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "ptc/sched/throughput.h"
+#include "ptc/run/policy/throughput.h"
 #include "sim/jobs/planned/configurations.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // `configurations` outlives it. rate() is 0 where no configuration fits; GPUs never share jobs.
-std::unique_ptr<Throughput> make_model_throughput(const Configurations& configurations);
+std::unique_ptr<policy::Throughput> make_model_throughput(const Configurations& configurations);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -4,7 +4,7 @@
 
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using testing::hosts_from;
@@ -13,21 +13,21 @@ using testing::World;
 
 TEST(ModelThroughput, IsOneOverTheStep) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
-  const std::unique_ptr<Throughput> throughput = make_model_throughput(*world.configurations);
-  const Configuration* best = world.configurations->best(job, GpuType(0), 8);
-  EXPECT_EQ(throughput->rate(job, GpuType(0), 8, 0).per_s, 1 / best->step_s);
-  EXPECT_EQ(throughput->rate(job, GpuType(0), 8, 50).until_work, kNever);
+  const policy::Job job = world.add("gpt3-xl", 64);
+  const std::unique_ptr<policy::Throughput> throughput = make_model_throughput(*world.configurations);
+  const Configuration* best = world.configurations->best(job, policy::GpuType(0), 8);
+  EXPECT_EQ(throughput->rate(job, policy::GpuType(0), 8, 0).per_s, 1 / best->step_s);
+  EXPECT_EQ(throughput->rate(job, policy::GpuType(0), 8, 50).until_work, policy::kNever);
   EXPECT_EQ(throughput->placed_rate(job, hosts_from(world.cluster, 2, 8), 0).per_s, 1 / best->step_s);
 }
 
 TEST(ModelThroughput, IsZeroWhereNothingFits) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-13b", 64);
-  const std::unique_ptr<Throughput> throughput = make_model_throughput(*world.configurations);
-  EXPECT_EQ(throughput->rate(job, GpuType(0), 1, 0).per_s, 0);
+  const policy::Job job = world.add("gpt3-13b", 64);
+  const std::unique_ptr<policy::Throughput> throughput = make_model_throughput(*world.configurations);
+  EXPECT_EQ(throughput->rate(job, policy::GpuType(0), 1, 0).per_s, 0);
   EXPECT_EQ(throughput->placed_rate(job, hosts_from(world.cluster, 0, 1), 0).per_s, 0);
-  EXPECT_EQ(throughput->shared_rate(job, job, GpuType(0), 8), (std::pair<double, double>{0, 0}));
+  EXPECT_EQ(throughput->shared_rate(job, job, policy::GpuType(0), 8), (std::pair<double, double>{0, 0}));
 }
 
 TEST(ModelThroughput, SaysWhatItIs) {
@@ -38,4 +38,4 @@ TEST(ModelThroughput, SaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

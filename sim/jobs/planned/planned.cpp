@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 #include "sim/jobs/planned/change_plan.h"
 #include "sim/jobs/planned/internal/device_ledger.h"
 #include "sim/jobs/planned/internal/expected.h"
 #include "sim/jobs/planned/training_traffic.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using Source = ChangePlanner::Source;
@@ -33,16 +33,16 @@ class Model final : public PlannedChanges {
         expected_(configurations, fabric, options.strategy, options.most_planned_gpus) {}
 
   absl::StatusOr<double> begin(const Change& change) override;
-  void cancel(JobId job, double now_s) override;
+  void cancel(policy::JobId job, double now_s) override;
   absl::StatusOr<std::vector<LostWork>> host_lost(HostId host, ChangeCause cause, double now_s) override;
   double next_end_s() const override;
   std::vector<ChangeEnd> advance(double to_s) override;
-  void training(JobId job, const Job& spec, const Placement& placement, double now_s) override;
-  void idle(JobId job, double now_s) override;
+  void training(policy::JobId job, const policy::Job& spec, const policy::Placement& placement, double now_s) override;
+  void idle(policy::JobId job, double now_s) override;
   uint64_t step_rate_version() const override { return fabric_.step_rate_version(); }
-  double step_rate(JobId job) const override { return fabric_.step_rate(job) * writing_share_; }
+  double step_rate(policy::JobId job) const override { return fabric_.step_rate(job) * writing_share_; }
   bool slows_training() const override { return true; }
-  double expected_s(const Job& job, int from_gpus, int to_gpus) const override {
+  double expected_s(const policy::Job& job, int from_gpus, int to_gpus) const override {
     return expected_.seconds(job, from_gpus, to_gpus);
   }
   std::string description() const override;
@@ -59,7 +59,7 @@ class Model final : public PlannedChanges {
     Fabric::GroupId group = -1;  // under way; -1: it waits
     // What was asked for, should it have to be planned again; its placements are these.
     Change change;
-    Placement from, to;
+    policy::Placement from, to;
   };
   struct JobState {
     const Configuration* configuration = nullptr;  // of `held`
@@ -70,7 +70,7 @@ class Model final : public PlannedChanges {
     std::optional<Underway> underway;
   };
 
-  JobState& state(JobId job) { return jobs_[job]; }
+  JobState& state(policy::JobId job) { return jobs_[job]; }
   void note_loss(const Change& change, JobState& job) const;
   void note_checkpoints(const Change& change, JobState& job) const;
   Source source_of(const Change& change, const JobState& job) const;
@@ -79,10 +79,10 @@ class Model final : public PlannedChanges {
   absl::StatusOr<double> launch(const Change& change, bool detects);
   bool uses(const Underway& underway, HostId host) const;
   void start(const Change& change, Underway& underway);
-  void enter_stage(JobId job, Underway& underway, double now_s);
-  void end_stage(JobId job, double now_s, std::vector<ChangeEnd>& ended);
+  void enter_stage(policy::JobId job, Underway& underway, double now_s);
+  void end_stage(policy::JobId job, double now_s, std::vector<ChangeEnd>& ended);
   void announce_training(double now_s);
-  void stop_training(JobId job, double now_s) {
+  void stop_training(policy::JobId job, double now_s) {
     if (unannounced_.erase(job) == 0) fabric_.stop(job, now_s);
   }
 
@@ -98,10 +98,10 @@ class Model final : public PlannedChanges {
                                           (options_.checkpoint_every_s + options_.checkpoint_write_s)
                                     : 1;
   PlannedCounts counts_;
-  std::map<JobId, JobState> jobs_;
-  std::set<std::pair<double, JobId>> waits_;  // of changes between flows
-  std::map<Fabric::GroupId, JobId> flowing_;
-  std::set<JobId> unannounced_;  // train, which the fabric does not know
+  std::map<policy::JobId, JobState> jobs_;
+  std::set<std::pair<double, policy::JobId>> waits_;  // of changes between flows
+  std::map<Fabric::GroupId, policy::JobId> flowing_;
+  std::set<policy::JobId> unannounced_;  // train, which the fabric does not know
 };
 
 // ---- where the state comes from -------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ void Model::start(const Change& change, Underway& underway) {
   underway.next = {
       .model = configuration.model,
       .config = configuration.config,
-      .devices = parallel::devices_for(configuration.config, devices, cluster_, configuration.training.precision.math)};
+      .devices = step::devices_for(configuration.config, devices, cluster_, configuration.training.precision.math)};
   const change::Costs& costs = options_.strategy.costs;
   underway.stages = {{.wait_s = change::start_seconds(costs, change::groups_of(configuration.gpus(), cluster_))}};
 }
@@ -247,7 +247,7 @@ absl::Status Model::plan(const Change& change, Source source, JobState& job, Und
   return absl::OkStatus();
 }
 
-void Model::cancel(JobId job, double now_s) {
+void Model::cancel(policy::JobId job, double now_s) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.underway) return;
   Underway& underway = *found->second.underway;
@@ -261,7 +261,7 @@ void Model::cancel(JobId job, double now_s) {
   device_ledger_.give(job);
 }
 
-void Model::enter_stage(JobId job, Underway& underway, double now_s) {
+void Model::enter_stage(policy::JobId job, Underway& underway, double now_s) {
   const double wait_s = underway.stage < underway.stages.size() ? underway.stages[underway.stage].wait_s : 0;
   underway.wait_until_s = now_s + wait_s;
   underway.group = -1;
@@ -269,7 +269,7 @@ void Model::enter_stage(JobId job, Underway& underway, double now_s) {
 }
 
 // A wait is over, or the flows behind it are.
-void Model::end_stage(JobId job, double now_s, std::vector<ChangeEnd>& ended) {
+void Model::end_stage(policy::JobId job, double now_s, std::vector<ChangeEnd>& ended) {
   JobState& one = state(job);
   Underway& underway = *one.underway;
   const bool waited = underway.group < 0;
@@ -290,7 +290,7 @@ void Model::end_stage(JobId job, double now_s, std::vector<ChangeEnd>& ended) {
 
 // Also a moment at which flows begin or a wait ends: the step rate of others may change there.
 double Model::next_end_s() const {
-  return std::min(waits_.empty() ? kNever : waits_.begin()->first, fabric_.next_end_s());
+  return std::min(waits_.empty() ? policy::kNever : waits_.begin()->first, fabric_.next_end_s());
 }
 
 std::vector<ChangeEnd> Model::advance(double to_s) {
@@ -301,12 +301,12 @@ std::vector<ChangeEnd> Model::advance(double to_s) {
     const std::vector<Fabric::End> groups = fabric_.advance(at_s);
     if (next_s > to_s) break;
     for (const Fabric::End& end : groups) {
-      const JobId job = flowing_.at(end.group);
+      const policy::JobId job = flowing_.at(end.group);
       flowing_.erase(end.group);
       end_stage(job, end.at_s, ended);
     }
     while (!waits_.empty() && waits_.begin()->first <= at_s) {
-      const JobId job = waits_.begin()->second;
+      const policy::JobId job = waits_.begin()->second;
       waits_.erase(waits_.begin());
       end_stage(job, at_s, ended);
     }
@@ -318,7 +318,8 @@ std::vector<ChangeEnd> Model::advance(double to_s) {
 
 // ---- training -------------------------------------------------------------------------------------------------------
 
-void Model::training(JobId job, const Job& /*spec*/, const Placement& /*placement*/, double now_s) {
+void Model::training(policy::JobId job, const policy::Job& /*spec*/, const policy::Placement& /*placement*/,
+                     double now_s) {
   JobState& one = state(job);
   SCALAI_CHECK(one.held.has_value(), fmt::format("job {} trains without a state", job.value));
   const Configuration& configuration = *one.configuration;
@@ -331,7 +332,7 @@ void Model::training(JobId job, const Job& /*spec*/, const Placement& /*placemen
 
 // What jobs send while they train matters only to changes: the fabric need not know before there is one.
 void Model::announce_training(double now_s) {
-  for (const JobId job : unannounced_) {
+  for (const policy::JobId job : unannounced_) {
     const JobState& one = state(job);
     JobTraffic sent = training_traffic(*one.configuration, one.held->devices, cluster_);
     fabric_.train(job, std::move(sent.traffic), std::move(sent.hosts), now_s);
@@ -339,7 +340,7 @@ void Model::announce_training(double now_s) {
   unannounced_.clear();
 }
 
-void Model::idle(JobId job, double now_s) {
+void Model::idle(policy::JobId job, double now_s) {
   stop_training(job, now_s);
   device_ledger_.give(job);
 }
@@ -355,4 +356,4 @@ std::unique_ptr<PlannedChanges> make_planned_changes(const Configurations& confi
   return std::make_unique<Model>(configurations, fabric, options);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

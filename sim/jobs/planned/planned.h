@@ -3,8 +3,9 @@
 // of the state (cached by shape, change_plan.h), and the bytes flow over the fabric shared by all changes and all
 // training. A ChangeModel for the engine. One thread; deterministic.
 //
-// Time of a change: detection (kLost only), then the stages of ptc/change/stages.h. A job that waited gets its state
-// from host memory. The first GPUs of a job cost restart and communicators; its initial state is created in place.
+// Time of a change: detection (kLost only), then the stages of ptc/cost/change/stages.h. A job that waited gets its
+// state from host memory. The first GPUs of a job cost restart and communicators; its initial state is created in
+// place.
 //
 // Source of the state. The state of the job's last complete epoch is on its devices on live hosts, also while the job
 // waits; a preempted job has a copy in the memory of its hosts, which comes back over PCIe (the copy itself is free).
@@ -26,14 +27,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/change/costs.h"
+#include "ptc/cost/change/costs.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/planner.h"
 #include "sim/jobs/change.h"
 #include "sim/jobs/planned/configurations.h"
 #include "sim/jobs/planned/fabric.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Reaction of jobs to changes: the fields of scenario::Strategy with the same names. Defaults: strategy "reshard".
 struct ChangeStrategy {
@@ -99,6 +100,6 @@ class RecoveryPlans {
 };
 // `configurations` and `fabric` outlive it. Plans are cached by shape. One thread.
 std::unique_ptr<RecoveryPlans> make_recovery_plans(const Configurations& configurations, const Fabric& fabric,
-                                                   const ChangeStrategy& strategy, const Job& job);
+                                                   const ChangeStrategy& strategy, const policy::Job& job);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -6,7 +6,7 @@
 #include "sim/jobs/planned/change_plan.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,7 +29,7 @@ class PlannedTest : public ::testing::Test {
     changes_ = make_planned_changes(*world_.configurations, *fabric_, options_);
   }
 
-  Placement on(int first_host, int gpus) const { return hosts_from(world_.cluster, first_host, gpus); }
+  policy::Placement on(int first_host, int gpus) const { return hosts_from(world_.cluster, first_host, gpus); }
 
   struct Ask {
     ChangeCause cause = ChangeCause::kPolicy;
@@ -37,8 +37,8 @@ class PlannedTest : public ::testing::Test {
     double work_done = 0;
   };
   // Lost work.
-  double begin(const Placement& from, const Placement& to, double now_s, const Ask& ask) {
-    Change change{.job = JobId(0), .spec = &job_, .from = &from, .to = &to, .cause = ask.cause, .now_s = now_s};
+  double begin(const policy::Placement& from, const policy::Placement& to, double now_s, const Ask& ask) {
+    Change change{.job = policy::JobId(0), .spec = &job_, .from = &from, .to = &to, .cause = ask.cause, .now_s = now_s};
     for (const int host : ask.lost) change.lost.emplace_back(host);
     change.work_done = ask.work_done;
     const absl::StatusOr<double> lost = changes_->begin(change);
@@ -49,23 +49,25 @@ class PlannedTest : public ::testing::Test {
   double finish() {
     for (int instants = 0; instants < 100; ++instants) {
       const double at_s = changes_->next_end_s();
-      SCALAI_CHECK(at_s < kNever, "nothing is under way");
+      SCALAI_CHECK(at_s < policy::kNever, "nothing is under way");
       const std::vector<ChangeEnd> ended = changes_->advance(at_s);
       if (!ended.empty()) return ended.front().at_s;
     }
     SCALAI_CHECK(false, "it does not end");
     return 0;
   }
-  double start(const Placement& to) {
+  double start(const policy::Placement& to) {
     begin({}, to, 0, {.cause = ChangeCause::kStart});
     const double at_s = finish();
-    changes_->training(JobId(0), job_, to, at_s);
+    changes_->training(policy::JobId(0), job_, to, at_s);
     return at_s;
   }
-  double step_s(const Placement& placement) const { return world_.configurations->best(job_, placement)->step_s; }
+  double step_s(const policy::Placement& placement) const {
+    return world_.configurations->best(job_, placement)->step_s;
+  }
 
   World world_;
-  Job job_;
+  policy::Job job_;
   std::unique_ptr<Fabric> fabric_;
   PlannedOptions options_;
   std::unique_ptr<PlannedChanges> changes_;
@@ -84,9 +86,9 @@ TEST_F(PlannedTest, GrowingTakesItsPlansBytes) {
   start(on(0, 4));
   EXPECT_EQ(begin(on(0, 4), on(0, 8), 100, {.work_done = 10.5}), 0);
   const double took_s = finish() - 100;
-  const Configuration* to = world_.configurations->best(job_, GpuType(0), 8);
+  const Configuration* to = world_.configurations->best(job_, policy::GpuType(0), 8);
   const HeldState held{.model = to->model,
-                       .config = world_.configurations->best(job_, GpuType(0), 4)->config,
+                       .config = world_.configurations->best(job_, policy::GpuType(0), 4)->config,
                        .devices = {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)}};
   std::vector<DeviceId> devices;
   for (int d = 0; d < 8; ++d) devices.emplace_back(d);
@@ -142,7 +144,7 @@ TEST_F(ShardedTest, WithCheckpointsTheLastOneIsRead) {
   EXPECT_EQ(changes_->counts().bytes.kept, 0);
   EXPECT_NEAR(finish() - 100, 15 + 0.1 + 0.001 + static_cast<double>(bytes) / 20e9 + 3, 1e-6);
   // It goes on at 8. A planned change keeps all of its work; what a loss takes counts from that checkpoint on.
-  changes_->training(JobId(0), job_, on(1, 4), 200);
+  changes_->training(policy::JobId(0), job_, on(1, 4), 200);
   options_.checkpoint_every_s = 0;
   EXPECT_EQ(begin(on(1, 4), on(1, 8), 300, {.work_done = 9.5}), 0);
 }
@@ -154,7 +156,7 @@ TEST_F(ShardedTest, CheckpointsCountFromTheLastOne) {
   start(on(0, 8));
   begin(on(0, 8), on(2, 8), 100, {.work_done = 9});  // checkpoints at 4 and 8
   const double at_s = finish();
-  changes_->training(JobId(0), job_, on(2, 8), at_s);
+  changes_->training(policy::JobId(0), job_, on(2, 8), at_s);
   EXPECT_DOUBLE_EQ(begin(on(2, 8), on(4, 8), 200, {.cause = ChangeCause::kTaken, .lost = {2}, .work_done = 11.5}), 3.5);
   EXPECT_GE(finish() - 200, 0.1 + 3 - 1e-9);  // taken after a notice: nothing to detect
 }
@@ -166,7 +168,7 @@ TEST_F(ShardedTest, LossesAreForgottenWithTheEpoch) {
   start(on(0, 8));
   begin(on(0, 8), on(0, 8), 100, {.cause = ChangeCause::kLost, .lost = {0}, .work_done = 9});
   const double at_s = finish();
-  changes_->training(JobId(0), job_, on(0, 8), at_s);
+  changes_->training(policy::JobId(0), job_, on(0, 8), at_s);
   EXPECT_EQ(begin(on(0, 8), on(0, 4), 200, {.work_done = 11}), 0);
   EXPECT_EQ(changes_->counts().from_survivors, 1);
 }
@@ -190,7 +192,7 @@ TEST_F(ShardedTest, AHostThatFailsWhileStateComesFromItIsMissed) {
   const auto lost = changes_->host_lost(HostId(1), ChangeCause::kLost, 100.05);
   ASSERT_TRUE(lost.ok()) << message_of(lost.status());
   ASSERT_EQ(lost->size(), 1U);
-  EXPECT_EQ(lost->front().job, JobId(0));
+  EXPECT_EQ(lost->front().job, policy::JobId(0));
   EXPECT_DOUBLE_EQ(lost->front().iterations, 10.25);
   EXPECT_DOUBLE_EQ(finish(), 100.05 + 15 + 3);  // detected, begun again
   EXPECT_EQ(changes_->counts().changes, 2);
@@ -214,7 +216,7 @@ TEST_F(ShardedTest, AHostThatFailsWhileStateComesFromItMeansTheLastCheckpoint) {
 TEST_F(ShardedTest, AHostThatFailsWhileTheJobWaitsIsMissedToo) {
   start(on(0, 8));
   begin(on(0, 8), on(0, 4), 100, {.work_done = 10});
-  changes_->cancel(JobId(0), 100.05);
+  changes_->cancel(policy::JobId(0), 100.05);
   EXPECT_TRUE(changes_->host_lost(HostId(1), ChangeCause::kLost, 101)->empty());
   EXPECT_DOUBLE_EQ(begin(on(0, 4), on(2, 8), 102, {.cause = ChangeCause::kResume, .work_done = 10}), 10);
 }
@@ -230,14 +232,14 @@ TEST_F(ShardedTest, AHostThatFailsAfterTheBytesCameIsNotMissed) {
   changes_->advance(done_s - 1);  // communicators take the last 3 s
   EXPECT_TRUE(changes_->host_lost(HostId(1), ChangeCause::kLost, done_s - 1)->empty());
   EXPECT_DOUBLE_EQ(finish(), done_s);
-  changes_->training(JobId(0), job_, on(0, 4), done_s);
+  changes_->training(policy::JobId(0), job_, on(0, 4), done_s);
   EXPECT_EQ(begin(on(0, 4), on(2, 4), done_s + 10, {.work_done = 12}), 0);
 }
 
 // Preempted: what it keeps comes back from the host's memory over PCIe.
 TEST_F(ReplicatedTest, WhatWaitedComesBackOverPcie) {
   const double started_s = start(on(0, 4));
-  changes_->idle(JobId(0), started_s + 10);
+  changes_->idle(policy::JobId(0), started_s + 10);
   begin(on(0, 4), on(0, 4), 100, {.cause = ChangeCause::kResume, .work_done = 5.5});
   const plan::ClassBytes bytes = changes_->counts().bytes;
   EXPECT_EQ(bytes.moved() + bytes.same_device + bytes.from_storage, 0);
@@ -248,8 +250,8 @@ TEST_F(ReplicatedTest, WhatWaitedComesBackOverPcie) {
 TEST_F(ReplicatedTest, AChangeThatIsGivenUpLeavesTheOldState) {
   start(on(0, 4));
   begin(on(0, 4), on(2, 4), 100, {.work_done = 5});
-  changes_->cancel(JobId(0), 100.05);
-  EXPECT_EQ(changes_->next_end_s(), kNever);
+  changes_->cancel(policy::JobId(0), 100.05);
+  EXPECT_EQ(changes_->next_end_s(), policy::kNever);
   begin(on(2, 4), on(0, 4), 101, {.cause = ChangeCause::kResume, .work_done = 5});
   finish();
   EXPECT_EQ(changes_->counts().bytes.moved(), changes_->counts().bytes.kept);  // one way, then nothing
@@ -260,7 +262,7 @@ TEST_F(ReplicatedTest, ASecondChangeReplacesTheFirst) {
   begin(on(0, 4), on(0, 8), 100, {.work_done = 5});
   begin(on(0, 8), on(0, 4), 100.05, {.work_done = 5});
   EXPECT_NEAR(finish(), 100.05 + 0.1 + 3, 1e-9);  // nothing had come: all is in place
-  EXPECT_EQ(changes_->next_end_s(), kNever);
+  EXPECT_EQ(changes_->next_end_s(), policy::kNever);
 }
 
 TEST_F(PlannedTest, WritingCheckpointsSlowsTrainingDownEvenly) {
@@ -268,14 +270,14 @@ TEST_F(PlannedTest, WritingCheckpointsSlowsTrainingDownEvenly) {
   options_.checkpoint_write_s = 10;
   make();
   start(on(0, 8));
-  EXPECT_DOUBLE_EQ(changes_->step_rate(JobId(0)), 0.9);
+  EXPECT_DOUBLE_EQ(changes_->step_rate(policy::JobId(0)), 0.9);
 }
 
 TEST_F(PlannedTest, NothingFits) {
-  const Job large = world_.add("gpt3-13b", 64);
+  const policy::Job large = world_.add("gpt3-13b", 64);
   make();
-  const Placement from, to = on(0, 1);
-  const Change change{.job = JobId(1), .spec = &large, .from = &from, .to = &to, .cause = ChangeCause::kStart};
+  const policy::Placement from, to = on(0, 1);
+  const Change change{.job = policy::JobId(1), .spec = &large, .from = &from, .to = &to, .cause = ChangeCause::kStart};
   const absl::Status status = changes_->begin(change).status();
   EXPECT_EQ(exit_code_of(status), 3);
   EXPECT_THAT(message_of(status), HasSubstr("no configuration of gpt3-13b fits the 1 GPUs"));
@@ -323,4 +325,4 @@ TEST_F(ReplicatedTest, StagedStrategiesGoThroughHostMemory) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -4,18 +4,18 @@
 #include <set>
 
 #include "ptc/base/status.h"
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 #include "sim/jobs/planned/change_plan.h"
 #include "sim/jobs/planned/internal/expected.h"
 #include "sim/jobs/planned/planned.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 class PlannedRecovery final : public RecoveryPlans {
  public:
   PlannedRecovery(const Configurations& configurations, const Fabric& fabric, const ChangeStrategy& strategy,
-                  const Job& job)
+                  const policy::Job& job)
       : configurations_(configurations),
         cluster_(configurations.cluster()),
         fabric_(fabric),
@@ -49,7 +49,7 @@ class PlannedRecovery final : public RecoveryPlans {
   bool survives(const RecoveryQuestion& question) const override {
     if (question.from_storage || planner_.strategy().from_checkpoint) return false;
     const absl::StatusOr<HeldState> held = held_by(question.hosts_before);
-    return held.ok() && sched::survives(*held, hosts_lost(question), cluster_);
+    return held.ok() && jobs::survives(*held, hosts_lost(question), cluster_);
   }
 
   double step_s(int hosts) const override {
@@ -77,8 +77,8 @@ class PlannedRecovery final : public RecoveryPlans {
     SCALAI_ASSIGN_OR_RETURN(const Configuration* from, configuration(first_hosts(hosts)));
     return HeldState{.model = from->model,
                      .config = from->config,
-                     .devices = parallel::devices_for(from->config, devices_of(first_hosts(hosts)), cluster_,
-                                                      from->training.precision.math)};
+                     .devices = step::devices_for(from->config, devices_of(first_hosts(hosts)), cluster_,
+                                                  from->training.precision.math)};
   }
 
   absl::StatusOr<std::vector<HostId>> hosts_after(const RecoveryQuestion& question) const {
@@ -109,8 +109,8 @@ class PlannedRecovery final : public RecoveryPlans {
   }
 
   absl::StatusOr<const Configuration*> configuration(const std::vector<HostId>& hosts) const {
-    Placement placement{.type = configurations_.fleet().hosts[static_cast<size_t>(hosts.front().value)].type,
-                        .hosts = {}};
+    policy::Placement placement{.type = configurations_.fleet().hosts[static_cast<size_t>(hosts.front().value)].type,
+                                .hosts = {}};
     for (const HostId host : hosts)
       placement.hosts.push_back({host, cluster_.hosts[static_cast<size_t>(host.value)].gpus});
     const Configuration* found = configurations_.best(job_, placement);
@@ -124,15 +124,15 @@ class PlannedRecovery final : public RecoveryPlans {
   const Configurations& configurations_;
   const cluster::Cluster& cluster_;
   const Fabric& fabric_;
-  const Job job_;
+  const policy::Job job_;
   ChangePlanner planner_;
 };
 
 }  // namespace
 
 std::unique_ptr<RecoveryPlans> make_recovery_plans(const Configurations& configurations, const Fabric& fabric,
-                                                   const ChangeStrategy& strategy, const Job& job) {
+                                                   const ChangeStrategy& strategy, const policy::Job& job) {
   return std::make_unique<PlannedRecovery>(configurations, fabric, strategy, job);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -4,7 +4,7 @@
 #include "sim/jobs/planned/planned.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,7 +21,7 @@ class RecoveryPlansTest : public ::testing::Test {
   }
 
   World world_;
-  Job job_;
+  policy::Job job_;
   std::unique_ptr<Fabric> fabric_;
   ChangeStrategy strategy_;
   std::unique_ptr<RecoveryPlans> plans_;
@@ -53,7 +53,7 @@ TEST_F(RecoveryPlansTest, GrowingAndStartingNeedNoDetection) {
 }
 
 TEST_F(RecoveryPlansTest, StepsAreThoseOfTheConfiguration) {
-  EXPECT_EQ(plans_->step_s(2), world_.configurations->best(job_, GpuType(0), 8)->step_s);
+  EXPECT_EQ(plans_->step_s(2), world_.configurations->best(job_, policy::GpuType(0), 8)->step_s);
   EXPECT_EQ(plans_->step_s(0), 0);
   EXPECT_EQ(plans_->step_s(9), 0);
 }
@@ -103,4 +103,4 @@ TEST_F(ShardedRecoveryTest, ALostShardComesFromStorageWithEverythingElse) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

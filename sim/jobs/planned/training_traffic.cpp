@@ -5,17 +5,17 @@
 #include <string>
 #include <utility>
 
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/step_time.h"
+#include "ptc/state/collection/megatron.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using collection::Mesh;
-using parallel::ChunkWork;
-using parallel::Communication;
-using parallel::StageWork;
+using step::ChunkWork;
+using step::Communication;
+using step::StageWork;
 
 // Of one rank and step, over the network.
 struct Sent {
@@ -62,9 +62,9 @@ class TrafficBuilder {
       places_.push_back({.host = number->second, .gpu = cluster.local_index(device)});
       domains_.push_back(cluster.domain_of(host));
     }
-    const parallel::Math math = configuration.training.precision.math;
-    parts_ = parallel::step_parts({configuration.model->shape, config_, configuration.training},
-                                  parallel::hardware_of(cluster, config_, devices, {}, math));
+    const step::Math math = configuration.training.precision.math;
+    parts_ = step::step_parts({configuration.model->shape, config_, configuration.training},
+                              step::hardware_of(cluster, config_, devices, {}, math));
     for (const StageWork& stage : parts_.stages) stages_.push_back(sends_of(stage, parts_.micro_batches));
   }
 
@@ -161,7 +161,7 @@ class TrafficBuilder {
     }
   }
 
-  double exposed_s(const parallel::StepTime& time) const {
+  double exposed_s(const step::StepTime& time) const {
     double seconds = 0;
     if (any(&StageSends::tp)) seconds += time.tp_s;
     if (any(&StageSends::cp)) seconds += time.cp_s;
@@ -176,7 +176,7 @@ class TrafficBuilder {
   std::vector<HostId> hosts_;
   std::vector<Place> places_;  // by rank
   std::vector<int64_t> domains_;
-  parallel::StepParts parts_;
+  step::StepParts parts_;
   std::vector<StageSends> stages_;
   std::map<std::pair<Place, Place>, Sent> flows_;
 };
@@ -192,4 +192,4 @@ JobTraffic training_traffic(const Configuration& configuration, const std::vecto
   return TrafficBuilder(configuration, devices, cluster).build(configuration);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -1,7 +1,7 @@
 #pragma once
-// Traffic of a training job between hosts, per step, from the parts of its step (ptc/parallel/step_time.h): collectives
-// over the network, from each rank to the member in the same position on the group's next host; messages between
-// pipeline stages, in both directions. Collectives inside hosts are left out. Pure function; any thread.
+// Traffic of a training job between hosts, per step, from the parts of its step (ptc/cost/step/step_time.h):
+// collectives over the network, from each rank to the member in the same position on the group's next host; messages
+// between pipeline stages, in both directions. Collectives inside hosts are left out. Pure function; any thread.
 //
 //   bytes        all messages and collectives of a step between two places
 //   bytes_per_s  these bytes over their seconds on an idle network: the rate while the job communicates
@@ -13,7 +13,7 @@
 #include "sim/jobs/planned/configurations.h"
 #include "sim/jobs/planned/fabric.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 struct JobTraffic {
   std::shared_ptr<const TrainingTraffic> traffic;  // null: no traffic between hosts
@@ -24,4 +24,4 @@ struct JobTraffic {
 JobTraffic training_traffic(const Configuration& configuration, const std::vector<DeviceId>& devices,
                             const cluster::Cluster& cluster);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <map>
 
-#include "ptc/parallel/hardware.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/cost/step/hardware.h"
+#include "ptc/cost/step/step_time.h"
 #include "sim/jobs/planned/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using testing::Machine;
@@ -23,15 +23,15 @@ std::vector<DeviceId> first_devices(int count) {
 
 Configuration configured(const JobModel& model, const std::string& layout, const World& world) {
   Configuration made{.model = &model, .config = collection::parse_layout(layout).value(), .training = model.training};
-  made.time = parallel::step_time({model.shape, made.config, made.training},
-                                  parallel::hardware_of(world.cluster, made.config, first_devices(made.gpus())));
+  made.time = step::step_time({model.shape, made.config, made.training},
+                              step::hardware_of(world.cluster, made.config, first_devices(made.gpus())));
   made.step_s = made.time.step_s;
   return made;
 }
 
 TEST(TrainingTraffic, InsideAHostThereIsNone) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
+  const policy::Job job = world.add("gpt3-xl", 64);
   const Configuration one = configured(world.models.model_of(job), "tp4", world);
   EXPECT_EQ(training_traffic(one, first_devices(4), world.cluster).traffic, nullptr);
 }
@@ -40,15 +40,15 @@ TEST(TrainingTraffic, InsideAHostThereIsNone) {
 // parameters.
 TEST(TrainingTraffic, GradientsGoToTheNextReplica) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
+  const policy::Job job = world.add("gpt3-xl", 64);
   const Configuration two = configured(world.models.model_of(job), "tp4,dp2,zero1", world);
   const JobTraffic sent = training_traffic(two, first_devices(8), world.cluster);
   ASSERT_NE(sent.traffic, nullptr);
   EXPECT_EQ(sent.hosts, (std::vector<HostId>{HostId(0), HostId(1)}));
   ASSERT_EQ(sent.traffic->flows.size(), 8U);
-  const parallel::StepParts parts = parallel::step_parts(
-      {two.model->shape, two.config, two.training}, parallel::hardware_of(world.cluster, two.config, first_devices(8)));
-  const parallel::StageWork& stage = parts.stages.front();
+  const step::StepParts parts = step::step_parts({two.model->shape, two.config, two.training},
+                                                 step::hardware_of(world.cluster, two.config, first_devices(8)));
+  const step::StageWork& stage = parts.stages.front();
   for (const TrainingTraffic::Flow& flow : sent.traffic->flows) {
     EXPECT_EQ(flow.src.gpu, flow.dst.gpu);
     EXPECT_NE(flow.src.host, flow.dst.host);
@@ -63,18 +63,17 @@ TEST(TrainingTraffic, GradientsGoToTheNextReplica) {
 // Two stages on two hosts: a message a micro-batch each way. Gradients stay on their host.
 TEST(TrainingTraffic, MessagesGoBothWays) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
+  const policy::Job job = world.add("gpt3-xl", 64);
   const Configuration piped = configured(world.models.model_of(job), "tp4,pp2", world);
   const JobTraffic sent = training_traffic(piped, first_devices(8), world.cluster);
   ASSERT_NE(sent.traffic, nullptr);
-  const parallel::StepParts parts =
-      parallel::step_parts({piped.model->shape, piped.config, piped.training},
-                           parallel::hardware_of(world.cluster, piped.config, first_devices(8)));
-  ASSERT_EQ(parts.stages.front().send.link, parallel::Communication::Link::kNetwork);
+  const step::StepParts parts = step::step_parts({piped.model->shape, piped.config, piped.training},
+                                                 step::hardware_of(world.cluster, piped.config, first_devices(8)));
+  ASSERT_EQ(parts.stages.front().send.link, step::Communication::Link::kNetwork);
   ASSERT_EQ(sent.traffic->flows.size(), 8U);
   const double bytes = parts.stages.front().send.bytes * parts.micro_batches;
   double embedding = 0;  // tied: both ends add up, over the network too
-  if (parts.stages.front().embedding.link == parallel::Communication::Link::kNetwork)
+  if (parts.stages.front().embedding.link == step::Communication::Link::kNetwork)
     embedding = parts.stages.front().embedding.bytes;
   for (const TrainingTraffic::Flow& flow : sent.traffic->flows) EXPECT_NEAR(flow.bytes, bytes + embedding, 1);
   EXPECT_GE(sent.traffic->exposed_s, piped.time.pipeline_s);
@@ -83,7 +82,7 @@ TEST(TrainingTraffic, MessagesGoBothWays) {
 // A tied embedding is summed by the first and the last stage, which are not neighbours here.
 TEST(TrainingTraffic, BothEndsSumTheirEmbedding) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
+  const policy::Job job = world.add("gpt3-xl", 64);
   const Configuration piped = configured(world.models.model_of(job), "tp4,pp4", world);
   const JobTraffic sent = training_traffic(piped, first_devices(16), world.cluster);
   std::map<std::pair<int, int>, int> ways;
@@ -92,9 +91,8 @@ TEST(TrainingTraffic, BothEndsSumTheirEmbedding) {
       ways,
       (std::map<std::pair<int, int>, int>{
           {{0, 1}, 4}, {{1, 0}, 4}, {{1, 2}, 4}, {{2, 1}, 4}, {{2, 3}, 4}, {{3, 2}, 4}, {{0, 3}, 4}, {{3, 0}, 4}}));
-  const parallel::StepParts parts =
-      parallel::step_parts({piped.model->shape, piped.config, piped.training},
-                           parallel::hardware_of(world.cluster, piped.config, first_devices(16)));
+  const step::StepParts parts = step::step_parts({piped.model->shape, piped.config, piped.training},
+                                                 step::hardware_of(world.cluster, piped.config, first_devices(16)));
   for (const TrainingTraffic::Flow& flow : sent.traffic->flows) {
     const double bytes = std::abs(flow.src.host - flow.dst.host) == 3
                              ? parts.stages.front().embedding.bytes
@@ -106,7 +104,7 @@ TEST(TrainingTraffic, BothEndsSumTheirEmbedding) {
 // Four replicas on four hosts are a ring: each host sends to one and receives from one.
 TEST(TrainingTraffic, AGroupIsARing) {
   World world(Machine{.hosts = 4});
-  const Job job = world.add("gpt3-xl", 64);
+  const policy::Job job = world.add("gpt3-xl", 64);
   const Configuration four = configured(world.models.model_of(job), "tp4,dp4,zero1", world);
   const JobTraffic sent = training_traffic(four, first_devices(16), world.cluster);
   std::map<int, int> out, in;
@@ -122,4 +120,4 @@ TEST(TrainingTraffic, AGroupIsARing) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -15,26 +15,26 @@
 #include "sim/jobs/recovery/parcae_costs.h"
 #include "sim/jobs/recovery/period.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
-const TraceOption kModel{"model", "", "what tables and Parcae's costs know the job by: GPT-3-6.7b, gpt-1.5b"};
-const TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"};
-const TraceOption kUntil{"until", "0s",
-                         "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
-const TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
-const TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
-const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed"};
-const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long"};
-const TraceOption kBeyond{
+const trace::TraceOption kModel{"model", "", "what tables and Parcae's costs know the job by: GPT-3-6.7b, gpt-1.5b"};
+const trace::TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"};
+const trace::TraceOption kUntil{
+    "until", "0s", "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
+const trace::TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
+const trace::TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
+const trace::TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed"};
+const trace::TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long"};
+const trace::TraceOption kBeyond{
     "beyond", "stop",
     "fewer hosts than a table's smallest row: stop (cannot run) or nearest (that row). Between rows: the lower one"};
-const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again"};
-const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
+const trace::TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again"};
+const trace::TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
 
-std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
-  std::vector<TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
-                                      kDetect, kHorizon, kBeyond, kStepLost, kMtbf};
+std::vector<trace::TraceOption> options_of(std::vector<trace::TraceOption> own) {
+  std::vector<trace::TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
+                                             kDetect, kHorizon, kBeyond, kStepLost, kMtbf};
   options.insert(options.end(), own.begin(), own.end());
   return options;
 }
@@ -43,7 +43,7 @@ class Values {
  public:
   Values(const RecoveryInfo& info, const std::vector<std::string>& set) {
     std::vector<std::string> names;
-    for (const TraceOption& option : info.options) {
+    for (const trace::TraceOption& option : info.options) {
       values_[option.name] = option.default_value;
       names.push_back(option.name);
     }
@@ -207,7 +207,7 @@ void take_checkpoints(const RecoveryRequest& request, int64_t steps, Values& val
   if (mtbf_s == 0 && request.availability != nullptr) {
     mtbf_s = mean_time_between_losses_s(*request.availability, setup.until_s);
   }
-  if (mtbf_s == 0 || mtbf_s == kNever) {
+  if (mtbf_s == 0 || mtbf_s == policy::kNever) {
     return values.add(
         "checkpoint_period: young-daly needs a mean time between losses and the trace has none: set mtbf=…");
   }
@@ -227,8 +227,8 @@ const RecoveryInfo* design_named(const std::string& name) {
 }  // namespace
 
 const std::vector<RecoveryInfo>& recovery_designs() {
-  static const TraceOption table_of{"table-of", "",
-                                    "whose rows of a throughput table with systems: varuna, bamboo, oobleck"};
+  static const trace::TraceOption table_of{"table-of", "",
+                                           "whose rows of a throughput table with systems: varuna, bamboo, oobleck"};
   static const std::vector<RecoveryInfo> designs = {
       {"checkpoint-restart", RecoveryDesign::kCheckpointRestart,
        "any loss restarts the job from its last checkpoint, on the hosts that are left", "Varuna, EuroSys'22",
@@ -254,17 +254,17 @@ const std::vector<RecoveryInfo>& recovery_designs() {
   return designs;
 }
 
-double mean_time_between_losses_s(const Availability& availability, double until_s) {
-  const double end_s = until_s > 0 ? until_s : recovery_internal::last_event_s(availability);
+double mean_time_between_losses_s(const policy::Availability& availability, double until_s) {
+  const double end_s = until_s > 0 ? until_s : recovery::internal::last_event_s(availability);
   int64_t moments = 0;
   double last_s = -1;
-  for (const FleetEvent& event : availability.events) {
-    const bool lost = event.kind == FleetEvent::Kind::kFailed || event.kind == FleetEvent::Kind::kTaken;
+  for (const policy::FleetEvent& event : availability.events) {
+    const bool lost = event.kind == policy::FleetEvent::Kind::kFailed || event.kind == policy::FleetEvent::Kind::kTaken;
     if (!lost || event.at_s == last_s || event.at_s > end_s) continue;
     ++moments;
     last_s = event.at_s;
   }
-  return moments == 0 ? kNever : end_s / static_cast<double>(moments);
+  return moments == 0 ? policy::kNever : end_s / static_cast<double>(moments);
 }
 
 absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
@@ -301,4 +301,4 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
   return setup;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/import.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 struct RecoveryInfo {
   std::string name;  // "templates"
   RecoveryDesign design;
-  std::string summary;               // one line
-  std::string source;                // "Oobleck, SOSP'23"
-  std::vector<TraceOption> options;  // for `set`, including the options of all designs
+  std::string summary;                      // one line
+  std::string source;                       // "Oobleck, SOSP'23"
+  std::vector<trace::TraceOption> options;  // for `set`, including the options of all designs
 };
 
 // All designs, in the order of the documentation. The reference is valid for the whole process.
@@ -37,7 +37,7 @@ struct RecoveryRequest {
   std::function<bool(const HostChange&)> state_survives;
   double samples_per_step = 0;  // 0 = from the costs or the option `batch`
 
-  const Availability* availability = nullptr;  // outlives the setup
+  const policy::Availability* availability = nullptr;  // outlives the setup
   int hosts = 0;
   double until_s = 0;  // 0 = the last event
   int gpus_per_host = 1;
@@ -50,6 +50,6 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request);
 
 // Mean seconds between losses of hosts, up to `until_s` (0 = the last event); losses at one moment count once. kNever
 // without losses.
-double mean_time_between_losses_s(const Availability& availability, double until_s);
+double mean_time_between_losses_s(const policy::Availability& availability, double until_s);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -5,13 +5,13 @@
 
 #include "gtest/gtest.h"
 #include "ptc/base/file.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/recovery/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
-using Kind = FleetEvent::Kind;
+using Kind = policy::FleetEvent::Kind;
 using testing::host_event;
 
 class Designs : public ::testing::Test {
@@ -34,7 +34,7 @@ class Designs : public ::testing::Test {
     return setup.ok() ? "" : setup.status().ToString();
   }
 
-  Availability trace_;
+  policy::Availability trace_;
 };
 
 TEST_F(Designs, AreAllThere) {
@@ -136,7 +136,7 @@ TEST_F(Designs, YoungDaly) {
   one.checkpoint_period = "10min";
   EXPECT_EQ(make_recovery(one)->checkpoints.every_s, 600);
   EXPECT_EQ(mean_time_between_losses_s(trace_, 600), 300);
-  EXPECT_EQ(mean_time_between_losses_s(trace_, 50), kNever);
+  EXPECT_EQ(mean_time_between_losses_s(trace_, 50), policy::kNever);
 }
 
 TEST_F(Designs, SayWhatIsWrong) {
@@ -160,8 +160,8 @@ TEST_F(Designs, SayWhatIsWrong) {
 }
 
 TEST_F(Designs, ProactiveReadsParcaesTable) {
-  const std::string path = testing::data_path("parcae/strategy_throughput.csv");
-  if (path.empty()) GTEST_SKIP() << testing::data_hint("parcae/strategy_throughput.csv");
+  const std::string path = policy::testing::data_path("parcae/strategy_throughput.csv");
+  if (path.empty()) GTEST_SKIP() << policy::testing::data_hint("parcae/strategy_throughput.csv");
   RecoveryRequest one = request("proactive");
   one.set = {"model=bert", "look-ahead=8"};
   one.throughputs = path;
@@ -175,4 +175,4 @@ TEST_F(Designs, ProactiveReadsParcaesTable) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

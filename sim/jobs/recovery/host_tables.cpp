@@ -7,21 +7,21 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/csv.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 using trace::Bounds;
 using trace::Csv;
 using trace::Problems;
 
-constexpr Bounds kHosts{0, 1e6};
-constexpr Bounds kRate{0, 1e12};
-constexpr Bounds kSeconds{0, 1e9};
+constexpr trace::Bounds kHosts{0, 1e6};
+constexpr trace::Bounds kRate{0, 1e12};
+constexpr trace::Bounds kSeconds{0, 1e9};
 
-absl::StatusOr<Csv> open_table(const std::string& path, Problems& problems) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, problems));
+absl::StatusOr<trace::Csv> open_table(const std::string& path, trace::Problems& problems) {
+  SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, trace::Csv::open(path, problems));
   csv.read_header({});
   return csv;
 }
@@ -31,11 +31,11 @@ absl::Status lacks(const std::string& path, const std::string& what, const std::
   return invalid(fmt::format("{}: the table has no {}; it has {}", path, what, fmt::join(has, ", ")));
 }
 
-absl::Status wrong_columns(const std::string& path, const Csv& csv, const std::string& expected) {
+absl::Status wrong_columns(const std::string& path, const trace::Csv& csv, const std::string& expected) {
   return invalid(fmt::format("{}: columns {}; expected {}", path, fmt::join(csv.header(), ","), expected));
 }
 
-absl::Status end_of(const Csv& csv, const Problems& problems) {
+absl::Status end_of(const trace::Csv& csv, const trace::Problems& problems) {
   SCALAI_RETURN_IF_ERROR(csv.status());
   return problems.status();
 }
@@ -47,7 +47,7 @@ std::string label(const TableKey& key) {
       "cost,seconds)");
 }
 
-bool is_row_of(const Csv& csv, const TableKey& key, std::set<std::string>& seen) {
+bool is_row_of(const trace::Csv& csv, const TableKey& key, std::set<std::string>& seen) {
   const std::string system(csv.text("system"));
   const std::string model(csv.text("model"));
   seen.insert(fmt::format("{}/{}", system, model));
@@ -78,8 +78,8 @@ double HostThroughput::operator()(int hosts) const {
 }
 
 absl::StatusOr<HostThroughput> read_host_throughput(const std::string& path, const TableKey& key, HostsBeyond beyond) {
-  Problems problems;
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, open_table(path, problems));
+  trace::Problems problems;
+  SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, open_table(path, problems));
   const bool keyed = csv.has("system") && csv.has("model");
   const std::string hosts_column = csv.has("active_nodes") ? "active_nodes" : "hosts";
   if (!csv.has(hosts_column) || !csv.has("samples_per_s")) {
@@ -104,7 +104,7 @@ absl::StatusOr<HostThroughput> read_host_throughput(const std::string& path, con
 namespace {
 
 // ours: cost,seconds
-void read_named_cost(Csv& csv, HostCosts& costs) {
+void read_named_cost(trace::Csv& csv, HostCosts& costs) {
   const std::pair<const char*, double*> known[] = {{"change", &costs.change_s},
                                                    {"fatal", &costs.fatal_s},
                                                    {"ready", &costs.ready_s},
@@ -121,7 +121,7 @@ void read_named_cost(Csv& csv, HostCosts& costs) {
               "change, fatal, ready, detect, checkpoint");
 }
 
-void read_optional(Csv& csv, const std::string& column, double& value) {
+void read_optional(trace::Csv& csv, const std::string& column, double& value) {
   if (!csv.has(column) || csv.text(column).empty()) return;
   const auto number = csv.number(column, kSeconds);
   if (number) value = *number;
@@ -130,8 +130,8 @@ void read_optional(Csv& csv, const std::string& column, double& value) {
 }  // namespace
 
 absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKey& key) {
-  Problems problems;
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, open_table(path, problems));
+  trace::Problems problems;
+  SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, open_table(path, problems));
   HostCosts costs;
   const bool ours = csv.has("cost") && csv.has("seconds");
   if (!ours && !(csv.has("system") && csv.has("model") && csv.has("local_reconfig_s"))) {
@@ -158,8 +158,8 @@ absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKe
 }
 
 absl::StatusOr<std::map<PipelineLayout, double>> read_layouts(const std::string& path, const std::string& model) {
-  Problems problems;
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, open_table(path, problems));
+  trace::Problems problems;
+  SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, open_table(path, problems));
   for (const char* column : {"model", "dp", "pp", "samples_per_s"}) {
     if (!csv.has(column)) return wrong_columns(path, csv, "model,dp,pp,samples_per_s among others");
   }
@@ -182,4 +182,4 @@ absl::StatusOr<std::map<PipelineLayout, double>> read_layouts(const std::string&
   return layouts;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -17,7 +17,7 @@
 #include "sim/jobs/recovery/liveput.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Rule for numbers of hosts without a row.
 enum class HostsBeyond : uint8_t {
@@ -62,4 +62,4 @@ absl::StatusOr<std::map<PipelineLayout, double>> read_layouts(const std::string&
 // Canonical name: equal for "GPT-3-2_7b", "gpt-3-2.7b" and "GPT-3-2.7b-ours".
 std::string plain_model_name(const std::string& name);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

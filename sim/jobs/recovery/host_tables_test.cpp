@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "ptc/base/file.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 class HostTables : public ::testing::Test {
@@ -88,4 +88,4 @@ TEST(ModelNames, AreMatchedLoosely) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 double binomial(int n, int k) {
@@ -227,4 +227,4 @@ std::vector<int> forecast_hosts(std::span<const int> past, int count, int at_lea
   return result;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -21,7 +21,7 @@
 #include <span>
 #include <vector>
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 struct PipelineLayout {
   int dp = 0;
@@ -95,4 +95,4 @@ double stages_keep(int hosts, int stages, int size, int keep, int out);
 // values, or all equal: the last one.
 std::vector<int> forecast_hosts(std::span<const int> past, int count, int at_least, int at_most);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

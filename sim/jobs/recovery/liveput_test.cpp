@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "ptc/base/random.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 // Every set of victims, one by one.
@@ -152,4 +152,4 @@ TEST(Forecast, ForgetsAShortDip) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

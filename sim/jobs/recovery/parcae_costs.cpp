@@ -6,7 +6,7 @@
 #include "ptc/base/status.h"
 #include "sim/jobs/recovery/host_tables.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 // Measured between two p3.2xlarge at 10 Gb/s; the rows below 64 KiB are latency alone.
@@ -108,4 +108,4 @@ absl::StatusOr<LiveputModel> parcae_costs(const std::string& model) {
   return invalid(fmt::format("no migration costs for model \"{}\"; there are {}", model, kKnown));
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "sim/jobs/recovery/liveput.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Migration costs of "gpt-1.5b", "gpt-6.7b", "bert", "resnet152" or "vgg19", without layouts. InvalidArgument: another
 // model.
 absl::StatusOr<LiveputModel> parcae_costs(const std::string& model);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 // One of Parcae's: to restart GPT 1.5B as 4 x 8 after growth takes 6.6 + 0.035 + 45 x 0.5 + 0.24 s and the build.
@@ -18,4 +18,4 @@ TEST(ParcaeCosts, OfGpt) {
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

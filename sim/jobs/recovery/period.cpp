@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/job.h"
+#include "ptc/run/policy/job.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 double young_daly_period_s(double write_s, double mtbf_s) {
   SCALAI_CHECK(write_s >= 0 && mtbf_s >= 0);
-  if (mtbf_s == kNever) return kNever;  // also for free checkpoints: nobody will read them
+  if (mtbf_s == policy::kNever) return policy::kNever;  // also for free checkpoints: nobody will read them
   return std::sqrt(2 * write_s * mtbf_s);
 }
 
@@ -27,4 +27,4 @@ double exact_ettr(const EttrInput& input) {
   return input.period_s / (input.mtbf_s * std::exp(input.recover_s / input.mtbf_s) * cycle);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

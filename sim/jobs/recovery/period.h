@@ -13,7 +13,7 @@
 // The first order is accurate if period_s + recover_s is much smaller than mtbf_s. The exact form has exponential times
 // between failures, which can also happen during a checkpoint or a recovery.
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Seconds of training between checkpoints. Arguments >= 0; kNever without failures.
 double young_daly_period_s(double write_s, double mtbf_s);
@@ -29,4 +29,4 @@ struct EttrInput {
 double first_order_ettr(const EttrInput& input);
 double exact_ettr(const EttrInput& input);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -1,9 +1,9 @@
 #include "sim/jobs/recovery/period.h"
 
 #include "gtest/gtest.h"
-#include "ptc/sched/job.h"
+#include "ptc/run/policy/job.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 // 54 days with 419 failures (arXiv:2407.21783), checkpoints of 10 s and 60 s, 300 s to recover.
@@ -39,10 +39,10 @@ TEST(Period, TheFirstOrderIsTheLimit) {
 
 TEST(Period, AtTheEdges) {
   EXPECT_EQ(young_daly_period_s(0, 100), 0);
-  EXPECT_EQ(young_daly_period_s(10, kNever), kNever);
-  EXPECT_EQ(young_daly_period_s(0, kNever), kNever);
+  EXPECT_EQ(young_daly_period_s(10, policy::kNever), policy::kNever);
+  EXPECT_EQ(young_daly_period_s(0, policy::kNever), policy::kNever);
   EXPECT_EQ(first_order_ettr({100, 0, 0, 10}), 0);  // five periods of work lost a failure: nothing is left
 }
 
 }  // namespace
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

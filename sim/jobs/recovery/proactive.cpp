@@ -7,7 +7,7 @@
 #include "sim/jobs/recovery/internal/host_events.h"
 #include "sim/jobs/recovery/internal/phases.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 std::vector<HostInterval> expected(const RecoverySetup& setup, std::span<const HostInterval> truth, size_t now) {
@@ -36,12 +36,12 @@ PipelineLayout cut_down(const Liveput& liveput, PipelineLayout layout, int hosts
 
 }  // namespace
 
-std::vector<HostInterval> host_intervals(const Availability& availability, int hosts, double interval_s,
+std::vector<HostInterval> host_intervals(const policy::Availability& availability, int hosts, double interval_s,
                                          double until_s) {
-  using recovery_internal::HostEvent;
+  using recovery::internal::HostEvent;
   const size_t count = static_cast<size_t>(std::max(1.0, std::ceil(until_s / interval_s)));
   std::vector<HostInterval> intervals(count);
-  for (const HostEvent& event : recovery_internal::host_events(availability, hosts, 0)) {
+  for (const HostEvent& event : recovery::internal::host_events(availability, hosts, 0)) {
     const size_t at = static_cast<size_t>(event.at_s / interval_s);
     if (at >= count) break;
     if (event.kind == HostEvent::Kind::kCome) ++intervals[at].in;
@@ -81,17 +81,17 @@ std::vector<LiveputChoice> plan_intervals(const RecoverySetup& setup, std::span<
   return choices;
 }
 
-absl::StatusOr<RecoveryResult> simulate_proactive(const RecoverySetup& setup) {
+absl::StatusOr<policy::RecoveryResult> simulate_proactive(const RecoverySetup& setup) {
   if (setup.liveput == nullptr) {
     return invalid("recovery: the proactive design needs layouts with their throughputs and migration costs");
   }
   if (setup.hosts > 1000) return invalid("recovery: the proactive design plans for at most 1000 hosts");
   if (setup.look_ahead < 1) return invalid("recovery: look-ahead must be at least 1 interval");
-  const double until_s = setup.until_s > 0 ? setup.until_s : recovery_internal::last_event_s(*setup.availability);
+  const double until_s = setup.until_s > 0 ? setup.until_s : recovery::internal::last_event_s(*setup.availability);
   const double interval_s = setup.liveput->interval_s();
   const std::vector<HostInterval> truth =
       host_intervals(*setup.availability, setup.hosts, interval_s, std::max(until_s, interval_s));
-  RecoveryResult result;
+  policy::RecoveryResult result;
   double trained_s = 0, host_s = 0;
   PipelineLayout before;
   double at_s = 0;
@@ -110,9 +110,9 @@ absl::StatusOr<RecoveryResult> simulate_proactive(const RecoverySetup& setup) {
     result.idle_gpu_h += (work_s * (choice.hosts.hosts - used)) * gpus;
     if (used == 0) result.idle_gpu_h += (interval_s - choice.pause_s) * choice.hosts.hosts * gpus;
     const double rate = setup.liveput->throughput(choice.layout);
-    if (choice.pause_s > 0) recovery_internal::add_phase(result.phases, {at_s, choice.hosts.hosts, used, 0});
+    if (choice.pause_s > 0) recovery::internal::add_phase(result.phases, {at_s, choice.hosts.hosts, used, 0});
     if (work_s > 0)
-      recovery_internal::add_phase(result.phases, {at_s + choice.pause_s, choice.hosts.hosts, used, rate});
+      recovery::internal::add_phase(result.phases, {at_s + choice.pause_s, choice.hosts.hosts, used, rate});
     before = choice.layout;
     at_s += interval_s;
   }
@@ -127,4 +127,4 @@ absl::StatusOr<RecoveryResult> simulate_proactive(const RecoverySetup& setup) {
   return result;
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // The decision of one interval.
 struct LiveputChoice {
@@ -20,9 +20,9 @@ struct LiveputChoice {
 // setup.liveput must be set; at most 1,000 hosts. `truth`: the intervals as they really happen.
 std::vector<LiveputChoice> plan_intervals(const RecoverySetup& setup, std::span<const HostInterval> truth);
 // Hosts at the end of each interval of `interval_s`, up to `until_s`.
-std::vector<HostInterval> host_intervals(const Availability& availability, int hosts, double interval_s,
+std::vector<HostInterval> host_intervals(const policy::Availability& availability, int hosts, double interval_s,
                                          double until_s);
 
-absl::StatusOr<RecoveryResult> simulate_proactive(const RecoverySetup& setup);
+absl::StatusOr<policy::RecoveryResult> simulate_proactive(const RecoverySetup& setup);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -3,10 +3,10 @@
 #include "gtest/gtest.h"
 #include "sim/jobs/recovery/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace proactive_test {
 
-using Kind = FleetEvent::Kind;
+using Kind = policy::FleetEvent::Kind;
 using testing::host_event;
 
 LiveputModel two_layouts() {
@@ -17,15 +17,15 @@ LiveputModel two_layouts() {
   return model;
 }
 
-Availability four_then_three() {
-  Availability trace;
+policy::Availability four_then_three() {
+  policy::Availability trace;
   trace.up = {1, 1, 1, 1};
   trace.events = {host_event(130, Kind::kTaken, {3}), host_event(239, Kind::kUp, {3})};
   return trace;
 }
 
 TEST(Proactive, CountsHostsByInterval) {
-  Availability trace = four_then_three();
+  policy::Availability trace = four_then_three();
   trace.events.push_back(host_event(240, Kind::kUp, {}));
   const std::vector<HostInterval> intervals = host_intervals(trace, 4, 60, 300);
   ASSERT_EQ(intervals.size(), 5u);
@@ -40,7 +40,7 @@ TEST(Proactive, CountsHostsByInterval) {
 // Minute 0: start, 15 s. Minute 2: one host less, one pipeline, 5 s to shrink; at 239 s it is back, known when minute 3
 // begins.
 TEST(Proactive, ByHand) {
-  const Availability trace = four_then_three();
+  const policy::Availability trace = four_then_three();
   RecoverySetup setup = testing::linear_setup(RecoveryDesign::kProactive, trace, 4, 300);
   setup.liveput = std::make_shared<const Liveput>(two_layouts(), 60);
   setup.foresight = true;
@@ -55,7 +55,7 @@ TEST(Proactive, ByHand) {
 
 // Without foresight the layout of a minute in which a host goes is cut down to what is left.
 TEST(Proactive, CutsDownWhatWasPlanned) {
-  const Availability trace = four_then_three();
+  const policy::Availability trace = four_then_three();
   RecoverySetup setup = testing::linear_setup(RecoveryDesign::kProactive, trace, 4, 300);
   setup.liveput = std::make_shared<const Liveput>(two_layouts(), 60);
   const std::vector<HostInterval> truth = host_intervals(trace, 4, 60, 300);
@@ -68,10 +68,10 @@ TEST(Proactive, CutsDownWhatWasPlanned) {
 }
 
 TEST(Proactive, NeedsLayouts) {
-  const Availability trace = four_then_three();
+  const policy::Availability trace = four_then_three();
   const RecoverySetup setup = testing::linear_setup(RecoveryDesign::kProactive, trace, 4, 300);
   EXPECT_EQ(simulate_recovery(setup).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace proactive_test
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -7,7 +7,7 @@
 #include "sim/jobs/recovery/proactive.h"
 #include "sim/jobs/recovery/steady.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
 bool is_amount(double value) { return value >= 0 && !std::isinf(value); }
@@ -38,12 +38,12 @@ std::vector<std::string> problems_of(const RecoverySetup& setup) {
 }
 
 void check_trace(const RecoverySetup& setup, std::vector<std::string>& problems) {
-  const Availability& trace = *setup.availability;
+  const policy::Availability& trace = *setup.availability;
   if (!trace.up.empty() && trace.up.size() != static_cast<size_t>(setup.hosts)) {
     problems.push_back(fmt::format("the trace starts with {} hosts, the setup has {}", trace.up.size(), setup.hosts));
   }
   double before = 0;
-  for (const FleetEvent& event : trace.events) {
+  for (const policy::FleetEvent& event : trace.events) {
     if (!(event.at_s >= before)) {
       problems.push_back(fmt::format("the trace goes back in time, from {} s to {} s", before, event.at_s));
       return;
@@ -64,7 +64,7 @@ std::string name_of_rules(const RecoverySetup& setup) {
                                                     : "steady (one set for all designs)";
 }
 
-absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
+absl::StatusOr<policy::RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
   std::vector<std::string> problems = problems_of(setup);
   if (setup.availability == nullptr) {
     problems.push_back("a host trace is needed");
@@ -76,4 +76,4 @@ absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
   return simulate_steady(setup);
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/sched/fleet.h"
-#include "ptc/sched/outcome.h"
+#include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/outcome.h"
 #include "sim/jobs/recovery/liveput.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 enum class RecoveryDesign : uint8_t {
   kCheckpointRestart,  // Varuna: any loss restarts from the last checkpoint on the remaining hosts
@@ -61,7 +61,7 @@ struct RecoveryCheckpoints {
 // `availability` must live during the simulation.
 struct RecoverySetup {
   RecoveryDesign design = RecoveryDesign::kReshard;
-  const Availability* availability = nullptr;
+  const policy::Availability* availability = nullptr;
   int hosts = 0;       // all hosts: HostId < hosts
   double until_s = 0;  // end of the run; 0 = the last event (an error if there is none)
   int min_hosts = 1;   // with fewer the job cannot run
@@ -91,6 +91,6 @@ std::string name_of_rules(const RecoverySetup& setup);
 
 // InvalidArgument: an invalid setup (all problems), a cost or throughput that is
 // negative or not a number (the message names its hosts).
-absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup);
+absl::StatusOr<policy::RecoveryResult> simulate_recovery(const RecoverySetup& setup);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

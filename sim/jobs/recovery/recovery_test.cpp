@@ -7,18 +7,18 @@
 #include "ptc/base/random.h"
 #include "sim/jobs/recovery/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace recovery_test {
 
-using Kind = FleetEvent::Kind;
+using Kind = policy::FleetEvent::Kind;
 using testing::host_event;
 
 constexpr RecoveryDesign kSteadyDesigns[] = {RecoveryDesign::kCheckpointRestart, RecoveryDesign::kRedundancy,
                                              RecoveryDesign::kTemplates, RecoveryDesign::kSpareSwap,
                                              RecoveryDesign::kReshard};
 // Hosts come and go at random times, some after a notice.
-Availability random_trace(Random& random, int hosts, double until_s) {
-  Availability trace;
+policy::Availability random_trace(Random& random, int hosts, double until_s) {
+  policy::Availability trace;
   for (int host = 0; host < hosts; ++host) trace.up.push_back(random.below(3) > 0);
   std::vector<uint8_t> up = trace.up;
   for (double at_s = 0;;) {
@@ -42,7 +42,8 @@ std::vector<double> random_table(Random& random, int hosts) {
 
 // What no design can exceed: the fastest table entry of the hosts that are up, all the time. With redundancy a host can
 // stand in for another: as if there were up to twice as many, slowed down by 1.5.
-double most_samples(const Availability& trace, const std::vector<double>& rates, double until_s, bool doubled = false) {
+double most_samples(const policy::Availability& trace, const std::vector<double>& rates, double until_s,
+                    bool doubled = false) {
   int live = static_cast<int>(std::count(trace.up.begin(), trace.up.end(), 1));
   double samples = 0, from_s = 0;
   const auto until = [&](double at_s) {
@@ -51,7 +52,7 @@ double most_samples(const Availability& trace, const std::vector<double>& rates,
     samples += (doubled ? std::max(fastest(live), fastest(most) / 1.5) : fastest(live)) * (at_s - from_s);
     from_s = at_s;
   };
-  for (const FleetEvent& event : trace.events) {
+  for (const policy::FleetEvent& event : trace.events) {
     until(event.at_s);
     if (event.kind != Kind::kNotice) live += event.kind == Kind::kUp ? 1 : -1;
   }
@@ -59,13 +60,13 @@ double most_samples(const Availability& trace, const std::vector<double>& rates,
   return samples;
 }
 
-double host_hours(const Availability& trace, double until_s) {
+double host_hours(const policy::Availability& trace, double until_s) {
   std::vector<double> always(trace.up.size() + 1);
   for (size_t n = 0; n < always.size(); ++n) always[n] = static_cast<double>(n);
   return most_samples(trace, always, until_s) / 3600;
 }
 
-RecoverySetup setup_of(RecoveryDesign design, const Availability& trace, const std::vector<double>& rates) {
+RecoverySetup setup_of(RecoveryDesign design, const policy::Availability& trace, const std::vector<double>& rates) {
   RecoverySetup setup;
   setup.design = design;
   setup.availability = &trace;
@@ -86,7 +87,7 @@ TEST(Recovery, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const int hosts = static_cast<int>(random.between(3, 12));
-    const Availability trace = random_trace(random, hosts, 3600);
+    const policy::Availability trace = random_trace(random, hosts, 3600);
     const std::vector<double> rates = random_table(random, hosts);
     for (const RecoveryDesign design : kSteadyDesigns) {
       SCOPED_TRACE(static_cast<int>(design));
@@ -121,7 +122,7 @@ TEST(Recovery, RandomTraces) {
 
 TEST(Recovery, IsTheSameTwice) {
   Random random(7);
-  const Availability trace = random_trace(random, 8, 3600);
+  const policy::Availability trace = random_trace(random, 8, 3600);
   const std::vector<double> rates = random_table(random, 8);
   for (const RecoveryDesign design : kSteadyDesigns) {
     const auto first = simulate_recovery(setup_of(design, trace, rates));
@@ -138,7 +139,7 @@ TEST(Recovery, FiftyFourDays) {
   std::vector<double> moments;
   for (int i = 0; i < 419; ++i) moments.push_back(random.uniform() * 54 * 86400);
   std::sort(moments.begin(), moments.end());
-  Availability trace;
+  policy::Availability trace;
   for (const double at_s : moments) {
     const int host = static_cast<int>(random.below(2048));
     trace.events.push_back(host_event(at_s, Kind::kFailed, {host}));
@@ -169,7 +170,7 @@ TEST(Recovery, SaysAllThatIsWrong) {
 }
 
 TEST(Recovery, RefusesATraceOfOtherHosts) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(5, Kind::kTaken, {3})};
   EXPECT_FALSE(simulate_recovery(testing::linear_setup(RecoveryDesign::kReshard, trace, 3, 10)).ok());
   trace.events = {host_event(5, Kind::kTaken, {1}), host_event(4, Kind::kUp, {1})};
@@ -177,4 +178,4 @@ TEST(Recovery, RefusesATraceOfOtherHosts) {
 }
 
 }  // namespace recovery_test
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

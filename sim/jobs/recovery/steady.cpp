@@ -10,10 +10,10 @@
 #include "sim/jobs/recovery/internal/host_events.h"
 #include "sim/jobs/recovery/internal/ledger.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace {
 
-using recovery_internal::HostEvent;
+using recovery::internal::HostEvent;
 
 constexpr double kRiskOfPairs = 0.05;  // Bamboo's threshold
 
@@ -21,17 +21,17 @@ class Steady {
  public:
   explicit Steady(const RecoverySetup& setup)
       : setup_(setup),
-        events_(recovery_internal::host_events(*setup.availability, setup.hosts, setup.costs.host_ready_s)),
-        until_s_(setup.until_s > 0 ? setup.until_s : recovery_internal::last_event_s(*setup.availability)),
+        events_(recovery::internal::host_events(*setup.availability, setup.hosts, setup.costs.host_ready_s)),
+        until_s_(setup.until_s > 0 ? setup.until_s : recovery::internal::last_event_s(*setup.availability)),
         usable_(static_cast<size_t>(setup.hosts), 0),
         leaving_(static_cast<size_t>(setup.hosts), 0),
         ledger_(setup) {}
 
-  absl::StatusOr<RecoveryResult> run() {
+  absl::StatusOr<policy::RecoveryResult> run() {
     if (!(until_s_ > 0)) return invalid("recovery: the host trace has no events; say how long it runs: until=…");
     size_t next = 0;
     while (problem_.ok()) {
-      const double event_s = next < events_.size() ? events_[next].at_s : kNever;
+      const double event_s = next < events_.size() ? events_[next].at_s : policy::kNever;
       const double at_s = std::min({event_s, action_s_, until_s_});
       ledger_.advance(at_s);
       if (at_s >= until_s_) break;
@@ -39,7 +39,7 @@ class Steady {
       bool noticed = false;
       for (; next < events_.size() && events_[next].at_s <= at_s; ++next) apply(events_[next], &lost, &noticed);
       const bool acts = action_s_ <= at_s;
-      if (acts) action_s_ = kNever;
+      if (acts) action_s_ = policy::kNever;
       if (lost > 0) {
         on_loss(lost);
       } else if (noticed && setup_.design == RecoveryDesign::kReshard) {
@@ -229,7 +229,7 @@ class Steady {
     if (hosts > 0 && std::exchange(ran_, true)) ledger_.restarted();
     ledger_.set_used(used());
     ledger_.set_rate(rate);
-    action_s_ = kNever;
+    action_s_ = policy::kNever;
     trained_ = trained_ || hosts > 0;
     if (hosts == 0 || !problem_.ok()) return ledger_.stop();
     const std::optional<double> cost = fixed_s ? fixed_s : cost_s(what);
@@ -266,16 +266,16 @@ class Steady {
   double grid_rate_ = 0;
   bool ran_ = false;  // it has started once
   bool trained_ = false;
-  double action_s_ = kNever;  // look again then
+  double action_s_ = policy::kNever;  // look again then
   absl::Status problem_;
-  recovery_internal::Ledger ledger_;
+  recovery::internal::Ledger ledger_;
 };
 
 }  // namespace
 
-absl::StatusOr<RecoveryResult> simulate_steady(const RecoverySetup& setup) {
+absl::StatusOr<policy::RecoveryResult> simulate_steady(const RecoverySetup& setup) {
   SCALAI_CHECK(setup.design != RecoveryDesign::kProactive);
   return Steady(setup).run();
 }
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -19,9 +19,9 @@
 #include "absl/status/statusor.h"
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 
 // Errors as simulate_recovery. CHECK: not the proactive design.
-absl::StatusOr<RecoveryResult> simulate_steady(const RecoverySetup& setup);
+absl::StatusOr<policy::RecoveryResult> simulate_steady(const RecoverySetup& setup);
 
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

@@ -5,28 +5,28 @@
 #include "sim/jobs/recovery/internal/ledger.h"
 #include "sim/jobs/recovery/testing/support.h"
 
-namespace scalai::sched {
+namespace scalai::jobs {
 namespace steady_test {
 
-using Kind = FleetEvent::Kind;
+using Kind = policy::FleetEvent::Kind;
 using testing::all_gpu_hours;
 using testing::host_event;
 using testing::linear_setup;
 
-RecoveryResult run(const RecoverySetup& setup) {
+policy::RecoveryResult run(const RecoverySetup& setup) {
   const auto result = simulate_steady(setup);
   EXPECT_TRUE(result.ok()) << result.status().ToString();
-  return result.ok() ? *result : RecoveryResult{};
+  return result.ok() ? *result : policy::RecoveryResult{};
 }
 
 // 100 s of training and 10 s of writing; a loss at 250 takes back 30 s; 5 + 20 s later three hosts go on.
 TEST(Steady, CheckpointRestartByHand) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(250, Kind::kFailed, {3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 4, 400);
   setup.checkpoints = {.every_s = 100, .write_s = 10};
   setup.costs.detect_s = 5;
-  const RecoveryResult result = run(setup);
+  const policy::RecoveryResult result = run(setup);
   EXPECT_NEAR(result.samples, 800 + 300 + 45, 1e-9);
   EXPECT_NEAR(result.lost_samples, 120, 1e-9);
   EXPECT_NEAR(result.ettr, 315.0 / 400, 1e-12);
@@ -42,7 +42,7 @@ TEST(Steady, CheckpointRestartByHand) {
 
 // A checkpoint that is being written when a host goes counts for nothing.
 TEST(Steady, AHalfWrittenCheckpointIsNone) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(215, Kind::kFailed, {3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 4, 216);
   setup.checkpoints = {.every_s = 100, .write_s = 10};
@@ -55,7 +55,7 @@ TEST(Steady, AHalfWrittenCheckpointIsNone) {
 }
 
 TEST(Steady, ReshardLosesTheStepUnderWay) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(250.5, Kind::kFailed, {3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 4, 400);
   setup.costs.detect_s = 5;
@@ -65,9 +65,9 @@ TEST(Steady, ReshardLosesTheStepUnderWay) {
 }
 
 TEST(Steady, ReshardLeavesAtTheNotice) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(250.5, Kind::kNotice, {3}), host_event(280, Kind::kTaken, {3})};
-  const RecoveryResult result = run(linear_setup(RecoveryDesign::kReshard, trace, 4, 400));
+  const policy::RecoveryResult result = run(linear_setup(RecoveryDesign::kReshard, trace, 4, 400));
   EXPECT_NEAR(result.samples, 1002 + 3 * (400 - 270.5), 1e-9);
   EXPECT_EQ(result.lost_samples, 0);
   EXPECT_EQ(result.losses, 1);
@@ -76,7 +76,7 @@ TEST(Steady, ReshardLeavesAtTheNotice) {
 }
 
 TEST(Steady, ReshardGoesBackWhenTheStateIsGone) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(250, Kind::kFailed, {2, 3})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 4, 400);
   setup.checkpoints = {.every_s = 100, .write_s = 0};
@@ -88,11 +88,11 @@ TEST(Steady, ReshardGoesBackWhenTheStateIsGone) {
 
 // A table that falls: reshard leaves the third host alone, templates take it.
 TEST(Steady, ReshardTakesTheNumberThatTrainsFastest) {
-  Availability trace;
+  policy::Availability trace;
   trace.up = {1, 1, 1};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 3, 100);
   setup.samples_per_s = [](int n) { return n == 2 ? 10.0 : 4.0; };
-  const RecoveryResult ours = run(setup);
+  const policy::RecoveryResult ours = run(setup);
   EXPECT_NEAR(ours.samples, 1000, 1e-9);
   EXPECT_NEAR(ours.idle_gpu_h * 3600, 100, 1e-9);
   setup.design = RecoveryDesign::kTemplates;
@@ -100,7 +100,7 @@ TEST(Steady, ReshardTakesTheNumberThatTrainsFastest) {
 }
 
 TEST(Steady, HostsJoinWhenThatPays) {
-  Availability trace;
+  policy::Availability trace;
   trace.up = {1, 1, 0};
   trace.events = {host_event(50, Kind::kUp, {2})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 3, 100);
@@ -115,7 +115,7 @@ TEST(Steady, HostsJoinWhenThatPays) {
 
 // As floating-point numbers (30.1 + 2.3) + 20 is less than 30.1 + (2.3 + 20).
 TEST(Steady, AHostThatCameInAPauseJoinsAtItsEnd) {
-  Availability trace;
+  policy::Availability trace;
   trace.up = {1, 1, 0};
   trace.events = {host_event(30.1, Kind::kFailed, {1}), host_event(40, Kind::kUp, {2})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 3, 100);
@@ -124,28 +124,28 @@ TEST(Steady, AHostThatCameInAPauseJoinsAtItsEnd) {
 }
 
 TEST(Steady, ASecondLossStartsThePauseAnew) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(50, Kind::kFailed, {3}), host_event(60, Kind::kFailed, {2})};
   EXPECT_NEAR(run(linear_setup(RecoveryDesign::kReshard, trace, 4, 100)).samples, 200 + 2 * 20, 1e-9);
 }
 
 // The neighbour's step is half done at 10.5 s: the other half takes 0.75 s; then 20 s to put three hosts in order.
 TEST(Steady, RedundancyByHand) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(10.5, Kind::kFailed, {1})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kRedundancy, trace, 4, 100);
-  const RecoveryResult result = run(setup);
+  const policy::RecoveryResult result = run(setup);
   EXPECT_NEAR(result.samples, 44 + 3 * (100 - 31.25), 1e-9);
   EXPECT_EQ(result.fatal, 0);
   EXPECT_EQ(result.lost_samples, 0);
 }
 
 TEST(Steady, RedundancyIsFatalForTwoInARow) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(10.5, Kind::kFailed, {0, 1})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kRedundancy, trace, 4, 100);
   setup.costs.fatal_s = 30;
-  const RecoveryResult result = run(setup);
+  const policy::RecoveryResult result = run(setup);
   EXPECT_EQ(result.fatal, 1);
   EXPECT_NEAR(result.lost_samples, 42, 1e-9);
   EXPECT_NEAR(result.samples, 2 * (100 - 40.5), 1e-9);
@@ -153,7 +153,7 @@ TEST(Steady, RedundancyIsFatalForTwoInARow) {
 
 // Of three stages the first two go: the third stands in for the first, and nobody for the second.
 TEST(Steady, RedundancyIsFatalWhenTheFallbackIsGoneToo) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(10.5, Kind::kFailed, {0, 1})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kRedundancy, trace, 3, 100);
   setup.stages = 3;
@@ -165,7 +165,7 @@ TEST(Steady, RedundancyIsFatalWhenTheFallbackIsGoneToo) {
 // Host 1 is back while host 0 still works for it: without its state it only waits, and its loss is none. That of host
 // 2, for which it stood in, is fatal.
 TEST(Steady, AHostThatIsBackWaits) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(10.5, Kind::kFailed, {1}), host_event(10.6, Kind::kUp, {1}),
                   host_event(10.7, Kind::kFailed, {1})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kRedundancy, trace, 6, 100);
@@ -176,33 +176,33 @@ TEST(Steady, AHostThatIsBackWaits) {
 }
 
 TEST(Steady, SpareSwapByHand) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(50, Kind::kFailed, {0})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kSpareSwap, trace, 3, 100);
   setup.spares = 1;
   setup.costs.change_s = [](const HostChange& change) { return change.from == 0 ? 0.0 : 10.0; };
   EXPECT_NEAR(run(setup).samples, 80, 1e-9);
   trace.events = {host_event(50, Kind::kFailed, {2})};  // the spare
-  const RecoveryResult spare = run(setup);
+  const policy::RecoveryResult spare = run(setup);
   EXPECT_NEAR(spare.samples, 200, 1e-9);
   EXPECT_EQ(spare.restarts, 0);
   // No spare is left at 70; host 0 is back at 80.
   trace.events = {host_event(50, Kind::kFailed, {0}), host_event(70, Kind::kFailed, {1}),
                   host_event(80, Kind::kUp, {0})};
-  const RecoveryResult none = run(setup);
+  const policy::RecoveryResult none = run(setup);
   EXPECT_NEAR(none.samples, 40, 1e-9);
   EXPECT_EQ(none.restarts, 2);  // at 50 and 80; at 70 it stopped
 }
 
 TEST(Steady, RefusesARunOfNoTime) {
-  const Availability trace;
+  const policy::Availability trace;
   const auto result = simulate_steady(linear_setup(RecoveryDesign::kReshard, trace, 4, 0));
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.status().ToString().find("until="), std::string::npos);
 }
 
 TEST(Steady, SaysWhichCostIsNone) {
-  Availability trace;
+  policy::Availability trace;
   trace.events = {host_event(50, Kind::kFailed, {0})};
   RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 4, 100);
   setup.costs.change_s = [](const HostChange& change) { return change.from == 0 ? 0.0 : -1.0; };
@@ -212,21 +212,21 @@ TEST(Steady, SaysWhichCostIsNone) {
 }
 
 TEST(HostEvents, OneGoneBeforeItWasUsableNeverIs) {
-  Availability trace;
+  policy::Availability trace;
   trace.up = {0, 1};
   trace.events = {host_event(10, Kind::kUp, {0}), host_event(20, Kind::kTaken, {0}), host_event(30, Kind::kUp, {0})};
   std::vector<std::pair<double, int>> usable;
-  for (const auto& event : recovery_internal::host_events(trace, 2, 15)) {
-    if (event.kind == recovery_internal::HostEvent::Kind::kUsable) usable.emplace_back(event.at_s, event.host);
+  for (const auto& event : recovery::internal::host_events(trace, 2, 15)) {
+    if (event.kind == recovery::internal::HostEvent::Kind::kUsable) usable.emplace_back(event.at_s, event.host);
   }
   EXPECT_EQ(usable, (std::vector<std::pair<double, int>>{{0, 1}, {45, 0}}));
-  EXPECT_EQ(recovery_internal::last_event_s(trace), 30);
+  EXPECT_EQ(recovery::internal::last_event_s(trace), 30);
 }
 
 TEST(Ledger, LosesNoMoreThanTheStepUnderWay) {
   RecoverySetup setup;
   setup.samples_per_step = 10;
-  recovery_internal::Ledger ledger(setup);
+  recovery::internal::Ledger ledger(setup);
   ledger.set_live(2);
   ledger.set_used(2);
   ledger.set_rate(1);
@@ -234,10 +234,10 @@ TEST(Ledger, LosesNoMoreThanTheStepUnderWay) {
   EXPECT_NEAR(ledger.step_left_s(), 5, 1e-12);
   ledger.lose_step();
   ledger.lose_step();
-  const RecoveryResult result = ledger.result();
+  const policy::RecoveryResult result = ledger.result();
   EXPECT_NEAR(result.samples, 20, 1e-12);
   EXPECT_NEAR(result.lost_gpu_h * 3600, 10, 1e-12);
 }
 
 }  // namespace steady_test
-}  // namespace scalai::sched
+}  // namespace scalai::jobs

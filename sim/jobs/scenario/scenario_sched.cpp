@@ -15,7 +15,7 @@
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/proto/textproto.h"
 #include "ptc/report/report.h"
-#include "ptc/scenario/scenario_set.h"
+#include "ptc/run/scenario/scenario_set.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario {
@@ -44,7 +44,7 @@ void build_head(SchedContext& context) {
     if (!source.given(field)) return;
     const std::string who = message.has_recovery() ? "recovery" : "workload";
     source.error(field, fmt::format("\"{}\" has no meaning with \"{}\"", field, who), "leave it out",
-                 {{who, "this makes it a scenario of ptc/sched's engine"}});
+                 {{who, "this makes it a scenario of many jobs"}});
   };
   for (const char* field : {"events", "planner", "scale_model", "strategy"}) only_control(field);
   if (message.has_workload()) only_control("jobs");
@@ -161,7 +161,7 @@ void build_fleet(SchedContext& context) {
           fmt::format("call some of them by another name: gpu_kinds {{ name: \"{}-spot\" }}", host.gpu.name));
       return;
     }
-    scenario.fleet.hosts.push_back({sched::GpuType(at->second), host.gpus});
+    scenario.fleet.hosts.push_back({policy::GpuType(at->second), host.gpus});
   }
   context.cluster_ok = true;
 }

@@ -1,10 +1,10 @@
 #pragma once
 // A cluster scenario, loaded and validated: many jobs of a trace or generator on one cluster (`workload`), or one job
-// on hosts that come and go (`recovery`). `scalai sim` runs it by sched::run or sched::simulate_recovery instead of the
+// on hosts that come and go (`recovery`). `scalai sim` runs it by jobs::run or jobs::simulate_recovery instead of the
 // control loop. One thread.
 //
-//   FILE.textproto ──► load_cluster_scenario ──► ClusterScenario ──► make_policy, make_changes ──► sched::run
-//                          (traces, tables,            └──► recovery_setup ──► sched::simulate_recovery
+//   FILE.textproto ──► load_cluster_scenario ──► ClusterScenario ──► make_policy, make_changes ──► jobs::run
+//                          (traces, tables,            └──► recovery_setup ──► jobs::simulate_recovery
 //                           prices imported)
 //
 // File names are relative to the scenario's folder, or to the one that it names. "${SCALAI_DATA}" at the beginning is
@@ -18,11 +18,11 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/cluster/cluster.h"
-#include "ptc/parallel/step_time_model.h"
+#include "ptc/cost/step/step_time_model.h"
 #include "ptc/report/query/query.h"
-#include "ptc/scenario/scenario.h"
-#include "ptc/sched/policies/estimates.h"
-#include "ptc/sched/policies/quotas.h"
+#include "ptc/run/policy/policies/estimates.h"
+#include "ptc/run/policy/policies/quotas.h"
+#include "ptc/run/scenario/scenario.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/planned/configurations.h"
 #include "sim/jobs/planned/fabric.h"
@@ -33,8 +33,8 @@ namespace scalai::scenario {
 
 // Simulators from the caller. Without them step times are the closed form's, and changes do not share links.
 struct ClusterSimulators {
-  const parallel::StepTimeModel* steps = nullptr;  // for `throughputs { source: "simulated" }`; outlives the scenario
-  std::function<std::unique_ptr<sched::Fabric>(const cluster::Cluster&)> fabric;
+  const step::StepTimeModel* steps = nullptr;  // for `throughputs { source: "simulated" }`; outlives the scenario
+  std::function<std::unique_ptr<jobs::Fabric>(const cluster::Cluster&)> fabric;
 };
 
 // Time of a change of GPUs; exactly one of the first three is set.
@@ -66,15 +66,15 @@ struct ClusterScenario {
   std::string name, description;
   uint64_t seed = 0;
   cluster::Cluster cluster;
-  sched::Fleet fleet;                // types are GPU kinds, in the order of first use
-  sched::Workload workload;          // empty with `recovery`
-  std::string workload_text;         // "gavel trace physical.trace: 96 jobs"
-  sched::Availability availability;  // hosts and prices, sorted by time
-  double availability_span_s = 0;    // of the host trace: it may go on after its last change
-  sched::Options options;
+  policy::Fleet fleet;                // types are GPU kinds, in the order of first use
+  policy::Workload workload;          // empty with `recovery`
+  std::string workload_text;          // "gavel trace physical.trace: 96 jobs"
+  policy::Availability availability;  // hosts and prices, sorted by time
+  double availability_span_s = 0;     // of the host trace: it may go on after its last change
+  jobs::Options options;
   PolicySpec policy;
-  sched::EstimateError estimates;       // what the policy believes
-  std::optional<sched::Quotas> quotas;  // of virtual clusters
+  policy::EstimateError estimates;       // what the policy believes
+  std::optional<policy::Quotas> quotas;  // of virtual clusters
   ChangesChoice changes;
   std::vector<CostOverride> costs;  // for `changes.strategy`
   std::vector<UserMetric> metrics;
@@ -82,14 +82,14 @@ struct ClusterScenario {
   std::vector<std::string> notes;     // omissions of importers, training settings of models
   std::vector<std::string> left_out;  // parameters of the file's policy or design that the one set instead has not
   std::optional<RecoveryChoice> recovery;
-  sched::RecoverySetup recovery_setup;  // its pointers refer to this object
+  jobs::RecoverySetup recovery_setup;  // its pointers refer to this object
 
   // Set for jobs with models.
-  std::unique_ptr<sched::JobModels> models;
-  std::unique_ptr<sched::Configurations> configurations;
-  std::unique_ptr<sched::Throughput> throughput;
-  std::unique_ptr<sched::Fabric> fabric;
-  std::unique_ptr<sched::RecoveryPlans> recovery_plans;
+  std::unique_ptr<jobs::JobModels> models;
+  std::unique_ptr<jobs::Configurations> configurations;
+  std::unique_ptr<policy::Throughput> throughput;
+  std::unique_ptr<jobs::Fabric> fabric;
+  std::unique_ptr<jobs::RecoveryPlans> recovery_plans;
   std::vector<std::pair<std::string, std::string>> files;  // files read: name in the scenario, checksum
 
   std::string folder;         // as Scenario::folder
@@ -98,7 +98,7 @@ struct ClusterScenario {
 };
 
 struct ClusterLoadOptions {
-  std::vector<std::string> settings;  // see ptc/scenario/scenario_set.h; any setting drops the expectations
+  std::vector<std::string> settings;  // see ptc/run/scenario/scenario_set.h; any setting drops the expectations
   std::string cluster_file;           // replaces the scenario's cluster
   ClusterSimulators simulators;
 };
@@ -124,8 +124,8 @@ report::QueryTable metric_table_of(const ClusterScenario& scenario, const std::s
 void add_rows(std::string_view csv, report::QueryTable* table);
 // By job: its estimated over its true work.
 std::vector<double> estimate_factors_of(const ClusterScenario& scenario);
-absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario);
-absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario);
+absl::StatusOr<std::unique_ptr<policy::Policy>> make_policy(const ClusterScenario& scenario);
+absl::StatusOr<std::unique_ptr<jobs::ChangeModel>> make_changes(const ClusterScenario& scenario);
 
 // Checks the scenario's expectations against a summary.json (ptc/report/report.h); one line per failed one.
 std::string failed_expectations(const ClusterScenario& scenario, const std::string& summary_json_text);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 #include "sim/jobs/recovery/designs.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
@@ -21,18 +21,18 @@ struct Choice {
 
 std::vector<Choice> policies() {
   std::vector<Choice> choices;
-  for (const sched::PolicyInfo& info : sched::policies()) {
+  for (const policy::PolicyInfo& info : policy::policies()) {
     choices.push_back({info.name, {}});
-    for (const sched::ParameterInfo& parameter : info.parameters) choices.back().parameters.push_back(parameter.name);
+    for (const policy::ParameterInfo& parameter : info.parameters) choices.back().parameters.push_back(parameter.name);
   }
   return choices;
 }
 
 std::vector<Choice> designs() {
   std::vector<Choice> choices;
-  for (const sched::RecoveryInfo& info : sched::recovery_designs()) {
+  for (const jobs::RecoveryInfo& info : jobs::recovery_designs()) {
     choices.push_back({info.name, {}});
-    for (const sched::TraceOption& option : info.options) choices.back().parameters.push_back(option.name);
+    for (const trace::TraceOption& option : info.options) choices.back().parameters.push_back(option.name);
   }
   return choices;
 }

@@ -12,7 +12,7 @@
 #include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
-#include "ptc/scenario/trace/csv.h"
+#include "ptc/run/scenario/trace/csv.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario::internal {
@@ -100,7 +100,7 @@ using Fields = std::vector<std::string>;
 
 Fields fields_of(std::string_view line) {
   Fields fields;
-  SCALAI_CHECK(sched::trace::split_fields(line, ',', fields));  // a report's own
+  SCALAI_CHECK(trace::split_fields(line, ',', fields));  // a report's own
   return fields;
 }
 

@@ -8,10 +8,10 @@ namespace sched_metrics_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing_support::kCluster;
-using testing_support::kHead;
+using testing::kCluster;
+using testing::kHead;
 
-class UserMetrics : public testing_support::ClusterScenarios {
+class UserMetrics : public testing::ClusterScenarios {
  protected:
   void SetUp() override {
     ClusterScenarios::SetUp();

@@ -12,15 +12,15 @@
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/report/jobs_report.h"
-#include "ptc/sched/fluid.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/fluid.h"
+#include "ptc/run/policy/policies/catalogue.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
 // The jobs by number; nothing when there is a problem, which is reported.
-std::optional<sched::Window> window_by_jobs(SchedContext& context) {
+std::optional<policy::Window> window_by_jobs(SchedContext& context) {
   const proto::Window& given = context.message.window();
   const auto& jobs = context.scenario.workload.jobs;
   const int64_t total = std::ssize(jobs);
@@ -36,25 +36,25 @@ std::optional<sched::Window> window_by_jobs(SchedContext& context) {
         fmt::format("it is the first job that does not count any more: {} to {}", given.from_job() + 1, total));
     return std::nullopt;
   }
-  sched::Window window;
+  policy::Window window;
   window.from_job = static_cast<size_t>(given.from_job());
   window.to_job = static_cast<size_t>(to_job);
   window.from_s = jobs[window.from_job].submit_s;
   return window;
 }
 
-std::optional<sched::Window> window_by_time(SchedContext& context) {
+std::optional<policy::Window> window_by_time(SchedContext& context) {
   Source& source = context.source;
   const proto::Window& given = context.message.window();
   const auto& jobs = context.scenario.workload.jobs;
-  sched::Window window;
+  policy::Window window;
   if (source.given("window.from")) {
     const auto from_s = source.seconds("window.from", given.from());
     if (!from_s) return std::nullopt;
     window.from_s = *from_s;
   }
   const bool ends = source.given("window.to");
-  double to_s = sched::kNever;
+  double to_s = policy::kNever;
   if (ends) {
     const auto read_s = source.seconds("window.to", given.to());
     if (!read_s) return std::nullopt;
@@ -103,8 +103,8 @@ void build_window(SchedContext& context) {
 namespace {
 
 // Policies without rounds give shares, not GPUs: what wraps them has nothing to hold on to.
-void refuse_fluid(SchedContext& context, const std::string& field, const sched::Policy& policy) {
-  if (dynamic_cast<const sched::FluidPolicy*>(&policy) == nullptr) return;
+void refuse_fluid(SchedContext& context, const std::string& field, const policy::Policy& policy) {
+  if (dynamic_cast<const policy::FluidPolicy*>(&policy) == nullptr) return;
   context.source.error(field, fmt::format("\"{}\" has no meaning with shares that are applied continuously", field),
                        "leave out ideal=true of the policy", {{"policy.name", "the policy is here"}});
 }
@@ -131,7 +131,7 @@ void build_estimates(SchedContext& context) {
   ClusterScenario& scenario = context.scenario;
   scenario.estimates = {.uniform = given.uniform(), .log_normal = given.log_normal()};
   if (scenario.estimates.none() || !scenario.policy.exec.empty() || source.broken_inside("policy")) return;
-  const auto policy = sched::make_policy(scenario.policy.name, scenario.policy.set, scenario.seed);
+  const auto policy = policy::make_policy(scenario.policy.name, scenario.policy.set, scenario.seed);
   if (policy.ok()) refuse_fluid(context, "estimates", **policy);
   if (policy.ok() && !(*policy)->traits().needs_durations) {
     scenario.notes.push_back(
@@ -147,7 +147,7 @@ int type_of_quota(SchedContext& context, int index) {
   const std::string path = fmt::format("virtual_clusters.quotas[{}].gpu", index);
   const auto& types = context.scenario.fleet.types;
   std::vector<std::string> names;
-  for (const sched::TypeSpec& type : types) names.push_back(type.name);
+  for (const policy::TypeSpec& type : types) names.push_back(type.name);
   if (given.gpu().empty()) {
     if (types.size() == 1) return 0;
     context.source.missing(path, fmt::format("the cluster has {}: a quota for each", fmt::join(names, ", ")));
@@ -159,7 +159,7 @@ int type_of_quota(SchedContext& context, int index) {
   return -1;
 }
 
-void read_quotas(SchedContext& context, sched::Quotas* quotas) {
+void read_quotas(SchedContext& context, policy::Quotas* quotas) {
   const auto& given = context.message.virtual_clusters().quotas();
   std::map<std::pair<std::string, int>, int> seen;  // name and type → index
   for (int i = 0; i < given.size(); ++i) {
@@ -175,7 +175,7 @@ void read_quotas(SchedContext& context, sched::Quotas* quotas) {
       continue;
     }
     auto at = std::find_if(quotas->clusters.begin(), quotas->clusters.end(),
-                           [&](const sched::VirtualCluster& one) { return one.name == quota.name(); });
+                           [&](const policy::VirtualCluster& one) { return one.name == quota.name(); });
     if (at == quotas->clusters.end()) {
       const size_t types = context.scenario.fleet.types.size();
       at = quotas->clusters.insert(at, {quota.name(), std::vector<int>(types, 0)});
@@ -185,12 +185,12 @@ void read_quotas(SchedContext& context, sched::Quotas* quotas) {
 }
 
 // Quotas promise what is there; what none promises is lent, or idle.
-void check_sum(SchedContext& context, const sched::Quotas& quotas) {
-  const sched::Fleet& fleet = context.scenario.fleet;
+void check_sum(SchedContext& context, const policy::Quotas& quotas) {
+  const policy::Fleet& fleet = context.scenario.fleet;
   for (size_t t = 0; t < fleet.types.size(); ++t) {
     int64_t sum = 0;
-    for (const sched::VirtualCluster& cluster : quotas.clusters) sum += cluster.quota[t];
-    const int there = fleet.gpus(sched::GpuType(static_cast<int64_t>(t)));
+    for (const policy::VirtualCluster& cluster : quotas.clusters) sum += cluster.quota[t];
+    const int there = fleet.gpus(policy::GpuType(static_cast<int64_t>(t)));
     if (sum > there) {
       context.source.error("virtual_clusters.quotas",
                            fmt::format("quotas of {} {} GPUs, the cluster has {}", sum, fleet.types[t].name, there));
@@ -202,16 +202,16 @@ void check_sum(SchedContext& context, const sched::Quotas& quotas) {
 }
 
 // Quotas whose name no job has: a slip, unless all of the trace's jobs of it are left out.
-std::vector<std::string> unused_quotas(const SchedContext& context, const sched::Quotas& quotas) {
+std::vector<std::string> unused_quotas(const SchedContext& context, const policy::Quotas& quotas) {
   std::set<std::string> entities;
-  for (const sched::Job& job : context.scenario.workload.jobs) entities.insert(job.entity);
+  for (const policy::Job& job : context.scenario.workload.jobs) entities.insert(job.entity);
   std::vector<std::string> free;  // entities without a quota
   for (const std::string& entity : entities) {
-    const auto own = [&](const sched::VirtualCluster& one) { return one.name == entity; };
+    const auto own = [&](const policy::VirtualCluster& one) { return one.name == entity; };
     if (std::none_of(quotas.clusters.begin(), quotas.clusters.end(), own)) free.push_back(entity);
   }
   std::vector<std::string> unused;
-  for (const sched::VirtualCluster& cluster : quotas.clusters) {
+  for (const policy::VirtualCluster& cluster : quotas.clusters) {
     if (cluster.name == "*" || entities.count(cluster.name) > 0) continue;
     const std::string near = closest(cluster.name, free);
     unused.push_back(fmt::format("no job is of the virtual cluster \"{}\"{}", cluster.name,
@@ -221,11 +221,11 @@ std::vector<std::string> unused_quotas(const SchedContext& context, const sched:
 }
 
 // By job the virtual cluster of its entity; those without one are a problem.
-void assign_jobs(SchedContext& context, sched::Quotas* quotas) {
+void assign_jobs(SchedContext& context, policy::Quotas* quotas) {
   std::map<std::string, int> index;
   for (size_t k = 0; k < quotas->clusters.size(); ++k) index[quotas->clusters[k].name] = static_cast<int>(k);
   std::map<std::string, int> without;
-  for (const sched::Job& job : context.scenario.workload.jobs) {
+  for (const policy::Job& job : context.scenario.workload.jobs) {
     auto at = index.find(job.entity);
     if (at == index.end()) at = index.find("*");
     if (at == index.end()) ++without[job.entity];
@@ -251,9 +251,9 @@ void check_family(SchedContext& context) {
                          "it sees the \"entity\" of each job, and can keep them itself",
                          {{"policy.exec", "it is here"}});
   }
-  const auto made = sched::make_policy(policy.name, policy.set, context.scenario.seed);
+  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
   if (made.ok()) refuse_fluid(context, "virtual_clusters", **made);
-  for (const sched::PolicyInfo& info : sched::policies()) {
+  for (const policy::PolicyInfo& info : policy::policies()) {
     if (info.name != policy.name || info.family == "order" || info.family == "shares") continue;
     context.source.error("virtual_clusters", fmt::format("{} chooses hosts, and cannot keep to a quota", info.name),
                          "policies of the families order and shares can: `scalai policies`");
@@ -267,7 +267,7 @@ void build_virtual_clusters(SchedContext& context) {
   if (!source.given("virtual_clusters")) return;
   const proto::VirtualClusters& given = context.message.virtual_clusters();
   const int before = source.errors();
-  sched::Quotas quotas{.clusters = {}, .cluster_of = {}, .borrow = given.sharing() == "borrow"};
+  policy::Quotas quotas{.clusters = {}, .cluster_of = {}, .borrow = given.sharing() == "borrow"};
   if (!given.sharing().empty() && given.sharing() != "borrow" && given.sharing() != "fixed") {
     source.error_unknown("virtual_clusters.sharing", "way of sharing", given.sharing(), {"fixed", "borrow"});
   }

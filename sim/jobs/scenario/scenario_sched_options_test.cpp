@@ -7,11 +7,11 @@ namespace scalai::scenario {
 namespace sched_options_test {
 
 using ::testing::HasSubstr;
-using testing_support::kCluster;
-using testing_support::kHead;
+using testing::kCluster;
+using testing::kHead;
 
 // Five jobs, submitted at 0, 10, 20, 20 and 40 s.
-class ScheduleOptions : public testing_support::ClusterScenarios {
+class ScheduleOptions : public testing::ClusterScenarios {
  protected:
   void SetUp() override {
     ClusterScenarios::SetUp();
@@ -29,13 +29,13 @@ TEST_F(ScheduleOptions, WindowsByNumberAndByTime) {
   const auto window_of = [&](const std::string& text) {
     const auto loaded = load(base_ + "window { " + text + " }\n");
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return loaded.ok() ? (*loaded)->options.window.value_or(sched::Window{}) : sched::Window{};
+    return loaded.ok() ? (*loaded)->options.window.value_or(policy::Window{}) : policy::Window{};
   };
-  sched::Window window = window_of("from_job: 1 to_job: 3");
+  policy::Window window = window_of("from_job: 1 to_job: 3");
   EXPECT_EQ(window.from_job, 1u);
   EXPECT_EQ(window.to_job, 3u);
   EXPECT_EQ(window.from_s, 10) << "the submission of its first job";
-  EXPECT_EQ(window.to_s, sched::kNever);
+  EXPECT_EQ(window.to_s, policy::kNever);
   EXPECT_FALSE(window.run_on);
   window = window_of("from_job: 2 run_on: true");
   EXPECT_EQ(window.to_job, 5u);
@@ -49,7 +49,7 @@ TEST_F(ScheduleOptions, WindowsByNumberAndByTime) {
   window = window_of("from: \"15s\"");
   EXPECT_EQ(window.from_job, 2u);
   EXPECT_EQ(window.to_job, 5u);
-  EXPECT_EQ(window.to_s, sched::kNever);
+  EXPECT_EQ(window.to_s, policy::kNever);
 }
 
 TEST_F(ScheduleOptions, WindowsThatAreNone) {
@@ -105,7 +105,7 @@ TEST_F(ScheduleOptions, EstimatesWithoutErrorAreNone) {
   EXPECT_EQ((*plain)->digest, (*zero)->digest);
   EXPECT_NE((*plain)->digest, (*off)->digest);
   EXPECT_EQ(estimate_factors_of(**zero), std::vector<double>(5, 1.0));
-  EXPECT_EQ(estimate_factors_of(**off), sched::estimate_factors({.uniform = 0.1}, 3, 5));
+  EXPECT_EQ(estimate_factors_of(**off), policy::estimate_factors({.uniform = 0.1}, 3, 5));
 }
 
 class Quotas : public ScheduleOptions {
@@ -127,7 +127,7 @@ TEST_F(Quotas, AreReadByEntityAndType) {
                            "  quotas { name: \"*\" gpus: 2 }\n}\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ASSERT_TRUE((*loaded)->quotas);
-  const sched::Quotas& quotas = *(*loaded)->quotas;
+  const policy::Quotas& quotas = *(*loaded)->quotas;
   EXPECT_TRUE(quotas.borrow);
   ASSERT_EQ(quotas.clusters.size(), 2u);
   EXPECT_EQ(quotas.clusters[0].quota, std::vector<int>{5});

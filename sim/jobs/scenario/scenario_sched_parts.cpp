@@ -8,11 +8,11 @@
 
 #include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/scenario/strategy.h"
-#include "ptc/scenario/trace/tables.h"
-#include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/policies/external/external.h"
-#include "ptc/sched/policies/goodput/goodput.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/policy/policies/external/external.h"
+#include "ptc/run/policy/policies/goodput/goodput.h"
+#include "ptc/run/scenario/strategy.h"
+#include "ptc/run/scenario/trace/tables.h"
 #include "sim/jobs/planned/model_throughput.h"
 #include "sim/jobs/recovery/designs.h"
 #include "sim/jobs/recovery/period.h"
@@ -39,7 +39,7 @@ void make_elastic(SchedContext& context, SetValues& values) {
   const double least = share_within(context, values, "elastic-min", 0, 1);
   const double most = share_within(context, values, "elastic-max", 1, 1e6);
   constexpr double kMostGpus = std::numeric_limits<int>::max();
-  for (sched::Job& job : context.scenario.workload.jobs) {
+  for (policy::Job& job : context.scenario.workload.jobs) {
     if (least > 0) job.min_gpus = std::clamp(static_cast<int>(std::ceil(job.gpus * least)), 1, job.gpus);
     if (most > 0) job.max_gpus = std::max(job.gpus, static_cast<int>(std::min(job.gpus * most, kMostGpus)));
   }
@@ -57,33 +57,33 @@ int small_count(SchedContext& context, SetValues& values, const std::string& nam
 // Models by type: those that the options name, else catalogue models of that name.
 void build_models(SchedContext& context, SetValues& values) {
   ClusterScenario& scenario = context.scenario;
-  sched::JobModelSpec common{.model = values.text("model"),
-                             .global_batch = values.count("global-batch", 0),
-                             .sequence = small_count(context, values, "sequence"),
-                             .precision = values.text("precision"),
-                             .optimizer = values.text("optimizer"),
-                             .schedule = values.text("schedule"),
-                             .recompute = values.text("recompute"),
-                             .micro_batch = small_count(context, values, "micro-batch"),
-                             .pins = values.text("pins"),
-                             .whole_batches = false};
-  std::map<std::string, sched::JobModelSpec> by_type;
-  for (const sched::Job& job : scenario.workload.jobs) {
+  jobs::JobModelSpec common{.model = values.text("model"),
+                            .global_batch = values.count("global-batch", 0),
+                            .sequence = small_count(context, values, "sequence"),
+                            .precision = values.text("precision"),
+                            .optimizer = values.text("optimizer"),
+                            .schedule = values.text("schedule"),
+                            .recompute = values.text("recompute"),
+                            .micro_batch = small_count(context, values, "micro-batch"),
+                            .pins = values.text("pins"),
+                            .whole_batches = false};
+  std::map<std::string, jobs::JobModelSpec> by_type;
+  for (const policy::Job& job : scenario.workload.jobs) {
     const std::string own = values.text("model." + job.type, common.model);
     if (own.empty()) continue;
-    sched::JobModelSpec spec = common;
+    jobs::JobModelSpec spec = common;
     spec.model = own;
     by_type.emplace(job.type, std::move(spec));
   }
   common.model.clear();
-  auto models = sched::JobModels::of(scenario.workload, common, by_type);
+  auto models = jobs::JobModels::of(scenario.workload, common, by_type);
   if (!models.ok()) {
     report_list(context.source, "throughputs", message_of(models.status()),
                 "set: \"model=llama3-8b\" says what all jobs train, \"model.TYPE=NAME\" what those of one type do");
     return;
   }
-  scenario.models = std::make_unique<sched::JobModels>(*std::move(models));
-  scenario.configurations = std::make_unique<sched::Configurations>(
+  scenario.models = std::make_unique<jobs::JobModels>(*std::move(models));
+  scenario.configurations = std::make_unique<jobs::Configurations>(
       scenario.cluster, scenario.fleet, *scenario.models,
       context.message.throughputs().source() == "simulated" ? context.simulators.steps : nullptr);
   scenario.notes.push_back("models: " + scenario.models->description());
@@ -94,11 +94,11 @@ void build_models(SchedContext& context, SetValues& values) {
 void set_model_work(SchedContext& context) {
   ClusterScenario& scenario = context.scenario;
   std::map<std::pair<std::string, int>, int> nowhere;  // type and GPUs → jobs
-  for (sched::Job& job : scenario.workload.jobs) {
+  for (policy::Job& job : scenario.workload.jobs) {
     double fastest = 0;
     bool fits_fleet = false;
     for (size_t t = 0; t < scenario.fleet.types.size(); ++t) {
-      const auto type = sched::GpuType(static_cast<int64_t>(t));
+      const auto type = policy::GpuType(static_cast<int64_t>(t));
       if (job.gpus > scenario.fleet.gpus(type)) continue;
       fits_fleet = true;
       fastest = std::max(fastest, scenario.throughput->rate(job, type, job.gpus, 0).per_s);
@@ -119,7 +119,7 @@ void build_model_throughput(SchedContext& context, SetValues& values) {
   build_models(context, values);
   ClusterScenario& scenario = context.scenario;
   if (!scenario.models) return;
-  scenario.throughput = sched::make_model_throughput(*scenario.configurations);
+  scenario.throughput = jobs::make_model_throughput(*scenario.configurations);
   set_model_work(context);
 }
 
@@ -131,26 +131,26 @@ void build_pollux(SchedContext& context, SetValues& values) {
     context.source.error(values.path("batch"), fmt::format("\"batch\" is adaptive or fixed, found \"{}\"", mode));
     return;
   }
-  const auto batch = mode == "adaptive" ? sched::BatchMode::kAdaptive : sched::BatchMode::kFixed;
+  const auto batch = mode == "adaptive" ? policy::BatchMode::kAdaptive : policy::BatchMode::kFixed;
   const std::string folder = table_path(context, "throughputs.file", context.message.throughputs().file());
   if (folder.empty()) return;
-  const absl::Status set = sched::pollux_set_work(folder, batch, &scenario.workload);
+  const absl::Status set = policy::pollux_set_work(folder, batch, &scenario.workload);
   if (!set.ok()) return report_list(context.source, "throughputs.file", message_of(set));
-  auto source = sched::pollux_throughput(folder, scenario.fleet, scenario.workload, batch);
+  auto source = policy::pollux_throughput(folder, scenario.fleet, scenario.workload, batch);
   if (source.ok())
     scenario.throughput = *std::move(source);
   else
     report_list(context.source, "throughputs.file", message_of(source.status()));
 }
 
-void build_table(SchedContext& context, sched::Beyond beyond) {
+void build_table(SchedContext& context, trace::Beyond beyond) {
   ClusterScenario& scenario = context.scenario;
   const proto::Throughputs& given = context.message.throughputs();
   if (given.file().empty()) return context.source.missing("throughputs.file", "a table is a file or a folder");
   const std::string file = table_path(context, "throughputs.file", given.file());
   if (file.empty()) return;
   const std::string format = given.format().empty() ? "scalai" : given.format();
-  auto table = sched::table_throughput(format, file, scenario.fleet, scenario.workload, beyond);
+  auto table = trace::table_throughput(format, file, scenario.fleet, scenario.workload, beyond);
   if (table.ok())
     scenario.throughput = *std::move(table);
   else
@@ -178,13 +178,13 @@ void check_fields(SchedContext& context, const std::string& name, bool pollux) {
 // Each parameter by itself, so that each problem stands at its place.
 void check_parameters(SchedContext& context, const PolicySpec& policy) {
   for (size_t i = 0; i < policy.set.size(); ++i) {
-    const auto made = sched::make_policy(policy.name, std::span(&policy.set[i], 1), context.scenario.seed);
+    const auto made = policy::make_policy(policy.name, std::span(&policy.set[i], 1), context.scenario.seed);
     if (made.ok()) continue;
     report_list(context.source, fmt::format("policy.set[{}]", i), message_of(made.status()));
   }
   if (context.source.broken_inside("policy") || policy.set.size() < 2) return;
   const int before = context.source.errors();
-  const auto made = sched::make_policy(policy.name, policy.set, context.scenario.seed);
+  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
   if (!made.ok() && context.source.errors() == before) {
     report_list(context.source, "policy.set", message_of(made.status()));
   }
@@ -195,8 +195,8 @@ void check_parameters(SchedContext& context, const PolicySpec& policy) {
 double young_daly(SchedContext& context, SetValues& values, double write_s) {
   const double until_s = context.scenario.options.until_s;
   const double mtbf_s =
-      sched::mean_time_between_losses_s(context.scenario.availability, until_s < sched::kNever ? until_s : 0);
-  if (mtbf_s < sched::kNever && write_s > 0) return sched::young_daly_period_s(write_s, mtbf_s);
+      jobs::mean_time_between_losses_s(context.scenario.availability, until_s < policy::kNever ? until_s : 0);
+  if (mtbf_s < policy::kNever && write_s > 0) return jobs::young_daly_period_s(write_s, mtbf_s);
   context.source.error(values.path("checkpoint-every"),
                        "Young and Daly's period needs hosts that fail (\"availability\") and \"checkpoint-write\"",
                        "or write a time, like checkpoint-every=30min");
@@ -204,7 +204,7 @@ double young_daly(SchedContext& context, SetValues& values, double write_s) {
 }
 
 void build_checkpoints(SchedContext& context, SetValues& values) {
-  sched::Checkpoints& checkpoints = context.scenario.options.checkpoints;
+  jobs::Checkpoints& checkpoints = context.scenario.options.checkpoints;
   checkpoints.write_s = values.seconds("checkpoint-write", 0);
   checkpoints.every_s = values.text("checkpoint-every") == "young-daly"
                             ? young_daly(context, values, checkpoints.write_s)
@@ -213,8 +213,8 @@ void build_checkpoints(SchedContext& context, SetValues& values) {
 
 // What a run assumes of hosts that fail, where it says nothing. Plans know which state is left and which is not.
 void assume_lost_work(ClusterScenario& scenario, const SetValues& values) {
-  const auto loses = [](const sched::FleetEvent& event) {
-    return event.kind == sched::FleetEvent::Kind::kFailed || event.kind == sched::FleetEvent::Kind::kTaken;
+  const auto loses = [](const policy::FleetEvent& event) {
+    return event.kind == policy::FleetEvent::Kind::kFailed || event.kind == policy::FleetEvent::Kind::kTaken;
   };
   const auto& events = scenario.availability.events;
   if (values.has("checkpoint-every") || std::none_of(events.begin(), events.end(), loses)) return;
@@ -264,7 +264,7 @@ void build_throughputs(SchedContext& context) {
   if (pollux) known.push_back("batch");
   SetValues values(context.source, "throughputs", texts_of(given.set()), known);
   make_elastic(context, values);
-  const auto beyond = sched::beyond_of(given.beyond().empty() ? "refuse" : given.beyond());
+  const auto beyond = trace::beyond_of(given.beyond().empty() ? "refuse" : given.beyond());
   if (!beyond.ok()) {
     context.source.error_unknown("throughputs.beyond", "rule", given.beyond(), {"refuse", "nearest", "linear", "sqrt"});
   } else if (pollux) {
@@ -279,7 +279,7 @@ void build_throughputs(SchedContext& context) {
         context.source.error(values.path(share), "on other numbers of GPUs than the trace's no speed is known",
                              "add beyond: \"linear\" or \"sqrt\"");
     }
-    scenario.throughput = sched::duration_throughput(*beyond);
+    scenario.throughput = trace::duration_throughput(*beyond);
   }
 }
 
@@ -306,7 +306,7 @@ void build_policy(SchedContext& context) {
   }
   if (policy.name.empty()) policy.name = "fifo";
   std::vector<std::string> known;
-  for (const sched::PolicyInfo& info : sched::policies()) known.push_back(info.name);
+  for (const policy::PolicyInfo& info : policy::policies()) known.push_back(info.name);
   if (std::find(known.begin(), known.end(), policy.name) == known.end()) {
     source.error_unknown("policy.name", "policy", policy.name, known);
   } else {
@@ -314,7 +314,7 @@ void build_policy(SchedContext& context) {
   }
 }
 
-sched::ChangeStrategy change_strategy(const std::string& name, const std::vector<CostOverride>& overrides) {
+jobs::ChangeStrategy change_strategy(const std::string& name, const std::vector<CostOverride>& overrides) {
   const Strategy strategy = find_strategy(name, overrides).value();
   return {.planner = strategy.planner,
           .placement = strategy.placement,
@@ -346,8 +346,8 @@ void build_changes(SchedContext& context) {
   }
   if (first.empty() && modelled) changes.strategy = "reshard";
   if (first.empty() && !modelled) changes.seconds = 0;
-  if (!changes.preset.empty() && !sched::make_preset_changes(changes.preset, scenario.fleet).ok()) {
-    source.error_unknown("changes.preset", "preset", changes.preset, sched::change_preset_names());
+  if (!changes.preset.empty() && !jobs::make_preset_changes(changes.preset, scenario.fleet).ok()) {
+    source.error_unknown("changes.preset", "preset", changes.preset, jobs::change_preset_names());
   }
   if (values.has("start") && !changes.seconds) source.error(values.path("start"), "\"start\" goes with \"seconds\"");
   assume_lost_work(scenario, values);
@@ -365,7 +365,7 @@ void build_changes(SchedContext& context) {
   check_storage(context, values);
   if (modelled) {
     scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
-                                                : sched::make_unshared_fabric(scenario.cluster);
+                                                : jobs::make_unshared_fabric(scenario.cluster);
   }
 }
 
@@ -374,39 +374,40 @@ void build_changes(SchedContext& context) {
 namespace scalai::scenario {
 
 std::vector<double> estimate_factors_of(const ClusterScenario& scenario) {
-  return sched::estimate_factors(scenario.estimates, scenario.seed, scenario.workload.jobs.size());
+  return policy::estimate_factors(scenario.estimates, scenario.seed, scenario.workload.jobs.size());
 }
 
-absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario) {
+absl::StatusOr<std::unique_ptr<policy::Policy>> make_policy(const ClusterScenario& scenario) {
   const PolicySpec& policy = scenario.policy;
   const auto one = [&] {
-    return policy.exec.empty() ? sched::make_policy(policy.name, policy.set, scenario.seed)
-                               : sched::make_external_policy({.command = policy.exec,
-                                                              .folder = policy.folder,
-                                                              .timeout_s = policy.timeout_s,
-                                                              .seed = scenario.seed});
+    return policy.exec.empty() ? policy::make_policy(policy.name, policy.set, scenario.seed)
+                               : policy::make_external_policy({.command = policy.exec,
+                                                               .folder = policy.folder,
+                                                               .timeout_s = policy.timeout_s,
+                                                               .seed = scenario.seed});
   };
-  std::vector<std::unique_ptr<sched::Policy>> policies;
+  std::vector<std::unique_ptr<policy::Policy>> policies;
   for (size_t k = 0; k < (scenario.quotas ? scenario.quotas->clusters.size() : 1); ++k) {
     SCALAI_ASSIGN_OR_RETURN(auto made, one());
     policies.push_back(std::move(made));
   }
-  auto made = scenario.quotas ? sched::with_quotas(*scenario.quotas, std::move(policies)) : std::move(policies.front());
+  auto made =
+      scenario.quotas ? policy::with_quotas(*scenario.quotas, std::move(policies)) : std::move(policies.front());
   if (scenario.estimates.none()) return made;
-  return sched::with_estimates(std::move(made), estimate_factors_of(scenario));
+  return policy::with_estimates(std::move(made), estimate_factors_of(scenario));
 }
 
-absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario) {
+absl::StatusOr<std::unique_ptr<jobs::ChangeModel>> make_changes(const ClusterScenario& scenario) {
   const ChangesChoice& changes = scenario.changes;
-  if (!changes.preset.empty()) return sched::make_preset_changes(changes.preset, scenario.fleet);
+  if (!changes.preset.empty()) return jobs::make_preset_changes(changes.preset, scenario.fleet);
   if (changes.seconds) {
-    return sched::make_constant_changes({.change_s = *changes.seconds, .start_s = changes.start_s});
+    return jobs::make_constant_changes({.change_s = *changes.seconds, .start_s = changes.start_s});
   }
   SCALAI_CHECK(scenario.configurations != nullptr && scenario.fabric != nullptr);
-  sched::PlannedOptions options{.strategy = internal::change_strategy(changes.strategy, scenario.costs),
-                                .checkpoint_every_s = changes.checkpoint_every_s,
-                                .checkpoint_write_s = scenario.options.checkpoints.write_s};
-  return sched::make_planned_changes(*scenario.configurations, *scenario.fabric, options);
+  jobs::PlannedOptions options{.strategy = internal::change_strategy(changes.strategy, scenario.costs),
+                               .checkpoint_every_s = changes.checkpoint_every_s,
+                               .checkpoint_write_s = scenario.options.checkpoints.write_s};
+  return jobs::make_planned_changes(*scenario.configurations, *scenario.fabric, options);
 }
 
 }  // namespace scalai::scenario

@@ -28,18 +28,18 @@ bool check_hosts(SchedContext& context) {
   return true;
 }
 
-std::optional<sched::JobModel> job_model_of(SchedContext& context) {
+std::optional<jobs::JobModel> job_model_of(SchedContext& context) {
   const proto::Job& given = context.message.jobs(0);
-  const auto model = sched::job_model({.model = given.model(),
-                                       .global_batch = given.global_batch(),
-                                       .sequence = given.sequence(),
-                                       .precision = given.precision(),
-                                       .optimizer = given.optimizer(),
-                                       .schedule = given.schedule(),
-                                       .recompute = given.recompute(),
-                                       .micro_batch = given.micro_batch(),
-                                       .pins = given.search().pins(),
-                                       .whole_batches = false});
+  const auto model = jobs::job_model({.model = given.model(),
+                                      .global_batch = given.global_batch(),
+                                      .sequence = given.sequence(),
+                                      .precision = given.precision(),
+                                      .optimizer = given.optimizer(),
+                                      .schedule = given.schedule(),
+                                      .recompute = given.recompute(),
+                                      .micro_batch = given.micro_batch(),
+                                      .pins = given.search().pins(),
+                                      .whole_batches = false});
   if (model.ok()) return *model;
   report_list(context.source, "jobs[0]", message_of(model.status()));
   return std::nullopt;
@@ -56,32 +56,32 @@ void build_plans(SchedContext& context) {
   }
   auto model = job_model_of(context);
   if (!model) return;
-  sched::Job job;
+  policy::Job job;
   job.name = context.message.jobs(0).name();
   job.type = job.name.empty() ? "job" : job.name;
   job.gpus = job.min_gpus = job.max_gpus = scenario.cluster.device_count();
   job.batch = context.message.jobs(0).global_batch();
-  scenario.notes.push_back("model: " + sched::describe(*model));
+  scenario.notes.push_back("model: " + jobs::describe(*model));
   const bool simulated = context.message.compute() == proto::Scenario::SIMULATED;
-  scenario.models = std::make_unique<sched::JobModels>();
+  scenario.models = std::make_unique<jobs::JobModels>();
   scenario.models->add(job.type, job.batch, *std::move(model));
-  scenario.configurations = std::make_unique<sched::Configurations>(scenario.cluster, scenario.fleet, *scenario.models,
-                                                                    simulated ? context.simulators.steps : nullptr);
+  scenario.configurations = std::make_unique<jobs::Configurations>(scenario.cluster, scenario.fleet, *scenario.models,
+                                                                   simulated ? context.simulators.steps : nullptr);
   scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
-                                              : sched::make_unshared_fabric(scenario.cluster);
+                                              : jobs::make_unshared_fabric(scenario.cluster);
   const std::string design = context.message.recovery().design();
   const bool restarts = design == "checkpoint-restart" || design == "spare-swap";
   scenario.recovery_plans =
-      sched::make_recovery_plans(*scenario.configurations, *scenario.fabric,
-                                 change_strategy(restarts ? "checkpoint-restart" : "reshard", scenario.costs), job);
+      jobs::make_recovery_plans(*scenario.configurations, *scenario.fabric,
+                                change_strategy(restarts ? "checkpoint-restart" : "reshard", scenario.costs), job);
 }
 
 // Designs that do not say which hosts are lost (redundancy) do not move state by plans either: then spread evenly.
-sched::RecoveryQuestion question_of(const sched::HostChange& change) {
-  sched::RecoveryQuestion question{.hosts_before = change.from,
-                                   .hosts_after = change.to,
-                                   .lost = change.lost_places,
-                                   .from_storage = change.resumes};
+jobs::RecoveryQuestion question_of(const jobs::HostChange& change) {
+  jobs::RecoveryQuestion question{.hosts_before = change.from,
+                                  .hosts_after = change.to,
+                                  .lost = change.lost_places,
+                                  .from_storage = change.resumes};
   if (!question.lost.empty()) return question;
   for (int k = 0; k < change.lost; ++k) {
     question.lost.push_back(static_cast<int>(int64_t{k} * change.from / std::max(1, change.lost)));
@@ -91,11 +91,11 @@ sched::RecoveryQuestion question_of(const sched::HostChange& change) {
 
 class PlanAnswers {
  public:
-  explicit PlanAnswers(sched::RecoveryPlans& plans) : plans_(plans) {}
+  explicit PlanAnswers(jobs::RecoveryPlans& plans) : plans_(plans) {}
 
   // A change to nothing costs nothing. Where there is no plan from the survivors, all start from storage; where nothing
   // fits the hosts at all (a table of throughputs says that they train), there is no such number.
-  double seconds(const sched::HostChange& change) {
+  double seconds(const jobs::HostChange& change) {
     if (change.to <= 0) return 0;
     const auto question = question_of(change);
     const auto [at, fresh] = seconds_.try_emplace(std::tuple(change.from, change.to, question.lost, change.resumes),
@@ -108,7 +108,7 @@ class PlanAnswers {
   }
 
   // Also where nothing fits what is left: the state is lost or not, whoever goes on.
-  bool survives(const sched::HostChange& change) {
+  bool survives(const jobs::HostChange& change) {
     const auto question = question_of(change);
     const auto [at, fresh] = survives_.try_emplace(std::pair(change.from, question.lost), false);
     if (fresh) at->second = plans_.survives(question);
@@ -116,7 +116,7 @@ class PlanAnswers {
   }
 
  private:
-  sched::RecoveryPlans& plans_;
+  jobs::RecoveryPlans& plans_;
   std::map<std::tuple<int, int, std::vector<int>, bool>, double> seconds_;
   std::map<std::pair<int, std::vector<int>>, bool> survives_;
 };
@@ -130,9 +130,9 @@ void check_restores(SchedContext& context) {
                        "add storage { read: \"10GB/s\" } to the cluster, or a table of costs to \"recovery\"");
 }
 
-void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) {
+void compute_from_plans(SchedContext& context, jobs::RecoveryRequest& request) {
   ClusterScenario& scenario = context.scenario;
-  sched::RecoveryPlans* plans = scenario.recovery_plans.get();
+  jobs::RecoveryPlans* plans = scenario.recovery_plans.get();
   const double batch = static_cast<double>(context.message.jobs(0).global_batch());
   if (batch <= 0) return context.source.missing("jobs[0].global_batch", "samples a step");
   request.samples_per_step = batch;
@@ -144,8 +144,8 @@ void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) 
   }
   if (!request.costs.empty()) return;
   const auto answers = std::make_shared<PlanAnswers>(*plans);
-  request.change_s = [answers](const sched::HostChange& change) { return answers->seconds(change); };
-  request.state_survives = [answers](const sched::HostChange& change) { return answers->survives(change); };
+  request.change_s = [answers](const jobs::HostChange& change) { return answers->seconds(change); };
+  request.state_survives = [answers](const jobs::HostChange& change) { return answers->survives(change); };
 }
 
 // Each design's problems are lines about an option, or about the whole.
@@ -167,7 +167,7 @@ void report_problems(SchedContext& context, const std::string& text, const std::
   }
 }
 
-std::string throughputs_of(const proto::Recovery& given, const sched::RecoverySetup& setup) {
+std::string throughputs_of(const proto::Recovery& given, const jobs::RecoverySetup& setup) {
   if (given.throughputs().empty()) return "the parallelizer's";
   const std::string rule = setup.throughput_rule.empty() ? "" : fmt::format(" ({})", setup.throughput_rule);
   return fmt::format("table {}{}", given.throughputs(), rule);
@@ -181,7 +181,7 @@ void build_recovery(SchedContext& context) {
   ClusterScenario& scenario = context.scenario;
   const proto::Recovery& given = context.message.recovery();
   std::vector<std::string> known;
-  for (const sched::RecoveryInfo& info : sched::recovery_designs()) known.push_back(info.name);
+  for (const jobs::RecoveryInfo& info : jobs::recovery_designs()) known.push_back(info.name);
   if (given.design().empty())
     return source.missing("recovery.design", fmt::format("one of {}", fmt::join(known, ", ")));
   if (std::find(known.begin(), known.end(), given.design()) == known.end()) {
@@ -198,16 +198,16 @@ void build_recovery(SchedContext& context) {
                  "all hosts cost the same all the time: say what with price_per_hour of the cluster's hosts");
   }
   const cluster::Host& host = scenario.cluster.hosts.front();
-  sched::RecoveryRequest request{.design = given.design(),
-                                 .set = texts_of(given.set()),
-                                 .checkpoint_period = given.checkpoint_period(),
-                                 .checkpoint_write = given.checkpoint_write()};
+  jobs::RecoveryRequest request{.design = given.design(),
+                                .set = texts_of(given.set()),
+                                .checkpoint_period = given.checkpoint_period(),
+                                .checkpoint_write = given.checkpoint_write()};
   if (!given.throughputs().empty())
     request.throughputs = table_path(context, "recovery.throughputs", given.throughputs());
   if (!given.costs().empty()) request.costs = table_path(context, "recovery.costs", given.costs());
   request.availability = &scenario.availability;
   request.hosts = static_cast<int>(scenario.fleet.hosts.size());
-  request.until_s = scenario.options.until_s < sched::kNever ? scenario.options.until_s : 0;
+  request.until_s = scenario.options.until_s < policy::kNever ? scenario.options.until_s : 0;
   request.gpus_per_host = host.gpus;
   request.usd_per_host_hour = host.price_per_hour;
   // Parcae's costs come with its model.
@@ -216,7 +216,7 @@ void build_recovery(SchedContext& context) {
   if (computed) build_plans(context);
   if (computed && scenario.recovery_plans) compute_from_plans(context, request);
   if (source.errors() > 0) return;
-  auto setup = sched::make_recovery(request);
+  auto setup = jobs::make_recovery(request);
   if (!setup.ok()) return report_problems(context, message_of(setup.status()), request.set);
   scenario.recovery_setup = *std::move(setup);
   scenario.recovery = RecoveryChoice{.throughputs = throughputs_of(given, scenario.recovery_setup),

@@ -6,30 +6,31 @@
 
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/slices.h"
+#include "ptc/run/policy/policies/catalogue.h"
+#include "ptc/run/policy/slices.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
-using sched::kSlicesOfGpu;
+using policy::kSlicesOfGpu;
 
 // A table says how fast whole GPUs are; a slice has its share of one.
-class SlicedTable final : public sched::Throughput {
+class SlicedTable final : public policy::Throughput {
  public:
-  explicit SlicedTable(std::unique_ptr<sched::Throughput> table) : table_(std::move(table)) {}
+  explicit SlicedTable(std::unique_ptr<policy::Throughput> table) : table_(std::move(table)) {}
 
-  sched::Rate rate(const sched::Job& job, sched::GpuType type, int slices, double work_done) const override {
-    const int gpus = std::max(1, slices / kSlicesOfGpu);
-    sched::Rate rate = table_->rate(whole(job), type, gpus, work_done);
-    rate.per_s *= static_cast<double>(slices) / (gpus * kSlicesOfGpu);
+  policy::Rate rate(const policy::Job& job, policy::GpuType type, int slices, double work_done) const override {
+    const int gpus = std::max(1, slices / policy::kSlicesOfGpu);
+    policy::Rate rate = table_->rate(whole(job), type, gpus, work_done);
+    rate.per_s *= static_cast<double>(slices) / (gpus * policy::kSlicesOfGpu);
     return rate;
   }
-  sched::Rate placed_rate(const sched::Job& job, const sched::Placement& placement, double work_done) const override {
+  policy::Rate placed_rate(const policy::Job& job, const policy::Placement& placement,
+                           double work_done) const override {
     if (job.slices > 0) return rate(job, placement.type, placement.gpus(), work_done);
-    sched::Placement gpus{.type = placement.type, .hosts = placement.hosts};
-    for (sched::HostShare& share : gpus.hosts) share.gpus /= kSlicesOfGpu;
+    policy::Placement gpus{.type = placement.type, .hosts = placement.hosts};
+    for (policy::HostShare& share : gpus.hosts) share.gpus /= policy::kSlicesOfGpu;
     return table_->placed_rate(whole(job), gpus, work_done);
   }
   std::string description() const override {
@@ -37,20 +38,20 @@ class SlicedTable final : public sched::Throughput {
   }
 
  private:
-  static sched::Job whole(sched::Job job) {
+  static policy::Job whole(policy::Job job) {
     job.per_gpu = 1;
-    job.gpus = std::max(1, job.gpus / kSlicesOfGpu);
+    job.gpus = std::max(1, job.gpus / policy::kSlicesOfGpu);
     return job;
   }
 
-  std::unique_ptr<sched::Throughput> table_;
+  std::unique_ptr<policy::Throughput> table_;
 };
 
 void check_gpus(SchedContext& context, int64_t jobs) {
   const auto& types = context.scenario.fleet.types;
   const std::string who = fmt::format("{} {} for a part of a GPU", counted(jobs, "job"), jobs == 1 ? "asks" : "ask");
   const auto without = std::find_if(types.begin(), types.end(),
-                                    [](const sched::TypeSpec& type) { return !sched::has_slices(type.name); });
+                                    [](const policy::TypeSpec& type) { return !policy::has_slices(type.name); });
   if (without != types.end()) {
     context.source.error("workload", fmt::format("{}, and \"{}\" has none", who, without->name),
                          "A100, H100, H200, B200 and their supersets are cut in slices (MIG)");
@@ -63,7 +64,7 @@ void check_gpus(SchedContext& context, int64_t jobs) {
 void check_policy(SchedContext& context) {
   const PolicySpec& policy = context.scenario.policy;
   std::string able;
-  for (const sched::PolicyInfo& info : sched::policies()) {
+  for (const policy::PolicyInfo& info : policy::policies()) {
     if (info.traits.slices) able += (able.empty() ? "" : ", ") + info.name;
   }
   const std::string hint = fmt::format("these do, without elastic and packing: {}", able);
@@ -71,7 +72,7 @@ void check_policy(SchedContext& context) {
     context.source.error("policy.exec", "policy programs do not serve jobs that ask for parts of GPUs", hint);
     return;
   }
-  const auto made = sched::make_policy(policy.name, policy.set, context.scenario.seed);
+  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
   if (!made.ok() || (*made)->traits().slices) return;
   context.source.error(context.source.given("policy.name") ? "policy.name" : "workload",
                        fmt::format("{} does not serve jobs that ask for parts of GPUs{}", policy.name,
@@ -100,19 +101,19 @@ void check_rest(SchedContext& context) {
 
 void build_slices(SchedContext& context) {
   ClusterScenario& scenario = context.scenario;
-  std::vector<sched::Job>& jobs = scenario.workload.jobs;
-  const int64_t parts = std::count_if(jobs.begin(), jobs.end(), [](const sched::Job& job) { return job.slices > 0; });
+  std::vector<policy::Job>& jobs = scenario.workload.jobs;
+  const int64_t parts = std::count_if(jobs.begin(), jobs.end(), [](const policy::Job& job) { return job.slices > 0; });
   if (parts == 0 || !context.cluster_ok) return;
   const int before = context.source.errors();
   check_gpus(context, parts);
   if (!context.source.broken_inside("policy")) check_policy(context);
   check_rest(context);
   if (context.source.errors() > before || !scenario.throughput) return;
-  scenario.fleet.per_gpu = kSlicesOfGpu;
-  for (sched::HostSpec& host : scenario.fleet.hosts) host.gpus *= kSlicesOfGpu;
-  for (sched::Job& job : jobs) {
-    job.per_gpu = kSlicesOfGpu;
-    const auto count = [&](int gpus) { return job.slices > 0 ? job.slices : gpus * kSlicesOfGpu; };
+  scenario.fleet.per_gpu = policy::kSlicesOfGpu;
+  for (policy::HostSpec& host : scenario.fleet.hosts) host.gpus *= policy::kSlicesOfGpu;
+  for (policy::Job& job : jobs) {
+    job.per_gpu = policy::kSlicesOfGpu;
+    const auto count = [&](int gpus) { return job.slices > 0 ? job.slices : gpus * policy::kSlicesOfGpu; };
     job.min_gpus = count(job.min_gpus);
     job.max_gpus = count(job.max_gpus);
     job.gpus = count(job.gpus);

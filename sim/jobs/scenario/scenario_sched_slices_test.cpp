@@ -1,16 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/trace/import.h"
 #include "sim/jobs/scenario/testing/support.h"
 
 namespace scalai::scenario {
 namespace sched_slices_test {
 
 using ::testing::HasSubstr;
-using testing_support::kHead;
+using testing::kHead;
 
-class ScheduleSlices : public testing_support::ClusterScenarios {
+class ScheduleSlices : public testing::ClusterScenarios {
  protected:
   void SetUp() override {
     ClusterScenarios::SetUp();
@@ -33,19 +33,19 @@ TEST_F(ScheduleSlices, CountWhereJobsAskForParts) {
   EXPECT_EQ(scenario.fleet.gpus(), 2 * 4 * 7);
   EXPECT_EQ(scenario.fleet.types[0].price_per_gpu_hour, 7);
   std::vector<int> gpus;
-  for (const sched::Job& job : scenario.workload.jobs) gpus.push_back(job.gpus);
+  for (const policy::Job& job : scenario.workload.jobs) gpus.push_back(job.gpus);
   EXPECT_EQ(gpus, (std::vector<int>{1, 3, 14, 7}));
-  for (const sched::Job& job : scenario.workload.jobs)
-    EXPECT_EQ(scenario.throughput->rate(job, sched::GpuType(0), job.gpus, 0).per_s, 1) << "the trace's run time";
+  for (const policy::Job& job : scenario.workload.jobs)
+    EXPECT_EQ(scenario.throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s, 1) << "the trace's run time";
 }
 
 TEST_F(ScheduleSlices, TablesAreOfWholeGpus) {
   const auto loaded = load(with("h100-80g", "throughputs { file: \"table.csv\" }\n"));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   std::vector<double> rates;
-  for (const sched::Job& job : (*loaded)->workload.jobs) {
-    rates.push_back((*loaded)->throughput->rate(job, sched::GpuType(0), job.gpus, 0).per_s);
-    const sched::Placement placement{.type = sched::GpuType(0), .hosts = {{HostId(0), job.gpus}}};
+  for (const policy::Job& job : (*loaded)->workload.jobs) {
+    rates.push_back((*loaded)->throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s);
+    const policy::Placement placement{.type = policy::GpuType(0), .hosts = {{HostId(0), job.gpus}}};
     EXPECT_EQ((*loaded)->throughput->placed_rate(job, placement, 0).per_s, rates.back());
   }
   EXPECT_EQ(rates, (std::vector<double>{14 / 7.0, 14 * 3 / 7.0, 20, 14}));
@@ -82,7 +82,7 @@ TEST_F(ScheduleSlices, NobodyElseCountsInThem) {
 TEST_F(ScheduleSlices, InTraces) {
   const auto wrong = [&](const std::string& row, const std::string& text) {
     write("s/wrong.csv", "scalai-trace,1,jobs\nsubmit_s,gpus,duration_s,mig\n" + row + "\n");
-    const auto read = sched::import_trace("scalai", folder_ + "/s/wrong.csv", {});
+    const auto read = trace::import_trace("scalai", folder_ + "/s/wrong.csv", {});
     EXPECT_THAT(message_of(read.status()), HasSubstr(text)) << row;
   };
   wrong("0,1,60,5g", "mig: \"5g\" is no profile of 1g, 2g, 3g, 4g, 7g");
@@ -90,11 +90,11 @@ TEST_F(ScheduleSlices, InTraces) {
   wrong("0,0.5,60,3g", "mig: is given, and so is a share of a GPU (0.5)");
   wrong("0,0,60,", "gpus: \"0\"");
   wrong("0,1.5,60,", "gpus: \"1.5\"");
-  const auto read = sched::import_trace("scalai", folder_ + "/s/jobs.csv", {});
+  const auto read = trace::import_trace("scalai", folder_ + "/s/jobs.csv", {});
   ASSERT_TRUE(read.ok()) << read.status();
-  const std::string text = sched::export_trace(*read);
+  const std::string text = trace::export_trace(*read);
   write("s/again.csv", text);
-  const auto again = sched::import_trace("scalai", folder_ + "/s/again.csv", {});
+  const auto again = trace::import_trace("scalai", folder_ + "/s/again.csv", {});
   ASSERT_TRUE(again.ok()) << again.status() << text;
   EXPECT_EQ(again->summary.checksum, read->summary.checksum);
   EXPECT_EQ(again->workload.jobs[1].slices, 3);

@@ -12,7 +12,7 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/scenario/trace/generate.h"
+#include "ptc/run/scenario/trace/generate.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario::internal {
@@ -130,18 +130,18 @@ std::optional<T> value_or_lines(SchedContext& context, const std::string& path, 
   return std::nullopt;
 }
 
-const char* name_of(sched::TraceContent content) {
+const char* name_of(trace::TraceContent content) {
   switch (content) {
-    case sched::TraceContent::kJobs: return "jobs";
-    case sched::TraceContent::kHosts: return "hosts that come and go";
-    case sched::TraceContent::kPrices: return "prices";
+    case trace::TraceContent::kJobs: return "jobs";
+    case trace::TraceContent::kHosts: return "hosts that come and go";
+    case trace::TraceContent::kPrices: return "prices";
   }
   return "";
 }
 
 template <class Infos>
 bool check_name(SchedContext& context, const std::string& path, const std::string& what, const std::string& name,
-                const Infos& infos, sched::TraceContent content) {
+                const Infos& infos, trace::TraceContent content) {
   std::vector<std::string> fitting;
   for (const auto& info : infos) {
     if (info.content == content || info.name == kOwnForm) fitting.push_back(info.name);
@@ -157,9 +157,9 @@ bool check_name(SchedContext& context, const std::string& path, const std::strin
   return false;
 }
 
-bool check_content(SchedContext& context, const std::string& path, const sched::Imported& read,
-                   sched::TraceContent content) {
-  using Content = sched::TraceContent;
+bool check_content(SchedContext& context, const std::string& path, const trace::Imported& read,
+                   trace::TraceContent content) {
+  using Content = trace::TraceContent;
   const Content found = !read.hosts.hosts.empty()     ? Content::kHosts
                         : !read.prices.points.empty() ? Content::kPrices
                                                       : Content::kJobs;
@@ -184,7 +184,7 @@ std::vector<std::string> with_paths(SchedContext& context, const TraceChoice& ch
   return set;
 }
 
-void note_summary(SchedContext& context, const TraceChoice& choice, const sched::ImportSummary& summary) {
+void note_summary(SchedContext& context, const TraceChoice& choice, const trace::ImportSummary& summary) {
   ClusterScenario& scenario = context.scenario;
   const std::string what = describe(choice);
   if (!choice.file.empty()) scenario.files.emplace_back(choice.file, summary.checksum);
@@ -196,7 +196,7 @@ void note_summary(SchedContext& context, const TraceChoice& choice, const sched:
 
 // Which type's price a market's instance is: "v100-spot=us-east-1a/p3.2xlarge" among the options.
 struct Market {
-  sched::GpuType type;
+  policy::GpuType type;
   std::string market, instance;
   int gpus = 1;  // of such an instance
   bool seen = false;
@@ -204,13 +204,13 @@ struct Market {
 
 std::vector<Market> markets_of(SchedContext& context, std::vector<std::string>& set) {
   std::vector<Market> markets;
-  const sched::Fleet& fleet = context.scenario.fleet;
+  const policy::Fleet& fleet = context.scenario.fleet;
   std::vector<std::string> others;
   for (size_t i = 0; i < set.size(); ++i) {
     const size_t equals = set[i].find('=');
     const std::string name = set[i].substr(0, equals);
     const auto type = std::find_if(fleet.types.begin(), fleet.types.end(),
-                                   [&](const sched::TypeSpec& spec) { return spec.name == name; });
+                                   [&](const policy::TypeSpec& spec) { return spec.name == name; });
     if (equals == std::string::npos || type == fleet.types.end()) {
       others.push_back(set[i]);
       continue;
@@ -222,10 +222,10 @@ std::vector<Market> markets_of(SchedContext& context, std::vector<std::string>& 
                            "write it like v100-16g=us-east-1a/p3.2xlarge");
       continue;
     }
-    Market market{.type = sched::GpuType(type - fleet.types.begin()),
+    Market market{.type = policy::GpuType(type - fleet.types.begin()),
                   .market = value.substr(0, slash),
                   .instance = value.substr(slash + 1)};
-    for (const sched::HostSpec& host : fleet.hosts) {
+    for (const policy::HostSpec& host : fleet.hosts) {
       if (host.type == market.type) market.gpus = host.gpus;
     }
     markets.push_back(std::move(market));
@@ -234,26 +234,26 @@ std::vector<Market> markets_of(SchedContext& context, std::vector<std::string>& 
   return markets;
 }
 
-void apply_prices(SchedContext& context, const sched::PriceTrace& prices, std::vector<Market>& markets) {
+void apply_prices(SchedContext& context, const trace::PriceTrace& prices, std::vector<Market>& markets) {
   ClusterScenario& scenario = context.scenario;
-  std::vector<sched::FleetEvent> events;
-  for (const sched::PriceTrace::Point& point : prices.points) {
+  std::vector<policy::FleetEvent> events;
+  for (const trace::PriceTrace::Point& point : prices.points) {
     for (Market& market : markets) {
       if (market.market != point.market || market.instance != point.instance) continue;
       const double price = point.usd_per_hour / market.gpus;
       // The first price counts from the start.
       if (!market.seen) scenario.fleet.types[static_cast<size_t>(market.type.value)].price_per_gpu_hour = price;
-      sched::FleetEvent event{.at_s = point.at_s, .kind = sched::FleetEvent::Kind::kPrice};
+      policy::FleetEvent event{.at_s = point.at_s, .kind = policy::FleetEvent::Kind::kPrice};
       event.type = market.type;
       event.price = price;
       if (market.seen) events.push_back(std::move(event));
       market.seen = true;
     }
   }
-  std::vector<sched::FleetEvent> merged;
+  std::vector<policy::FleetEvent> merged;
   const auto& hosts = scenario.availability.events;
   std::merge(hosts.begin(), hosts.end(), events.begin(), events.end(), std::back_inserter(merged),
-             [](const sched::FleetEvent& a, const sched::FleetEvent& b) { return a.at_s < b.at_s; });
+             [](const policy::FleetEvent& a, const policy::FleetEvent& b) { return a.at_s < b.at_s; });
   scenario.availability.events = std::move(merged);
 }
 
@@ -280,8 +280,8 @@ std::string describe(const TraceChoice& choice) {
                      fs::path(choice.file).filename().string());
 }
 
-std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoice& choice,
-                                          sched::TraceContent content) {
+std::optional<trace::Imported> read_trace(SchedContext& context, const TraceChoice& choice,
+                                          trace::TraceContent content) {
   Source& source = context.source;
   const std::string file = choice.path + ".file", generator = choice.path + ".generator";
   if (choice.file.empty() == choice.generator.empty()) {
@@ -293,27 +293,27 @@ std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoi
   }
   if (!choice.generator.empty()) {
     if (!choice.format.empty()) source.error(choice.path + ".format", "a generator has no format");
-    if (!check_name(context, generator, "generator", choice.generator, sched::generators(), content))
+    if (!check_name(context, generator, "generator", choice.generator, trace::generators(), content))
       return std::nullopt;
-    const sched::Fleet& fleet = context.scenario.fleet;
+    const policy::Fleet& fleet = context.scenario.fleet;
     const int per_host = fleet.hosts.empty() ? 1 : fleet.hosts.front().gpus;
     const std::vector<std::string> set = with_paths(context, choice);
     if (set.size() != choice.set.size()) return std::nullopt;
     auto made = value_or_lines(
         context, generator,
-        sched::generate(choice.generator, set, context.scenario.seed, static_cast<int>(fleet.hosts.size()), per_host));
+        trace::generate(choice.generator, set, context.scenario.seed, static_cast<int>(fleet.hosts.size()), per_host));
     if (made) note_summary(context, choice, made->summary);
     return made;
   }
   const std::string format = choice.format.empty() ? "scalai" : choice.format;
   if (!check_name(context, choice.format.empty() ? file : choice.path + ".format", "format", format,
-                  sched::trace_formats(), content)) {
+                  trace::trace_formats(), content)) {
     return std::nullopt;
   }
   const std::string found = data_path(context, file, choice.file);
   const std::vector<std::string> set = with_paths(context, choice);
   if (found.empty() || set.size() != choice.set.size()) return std::nullopt;
-  auto read = value_or_lines(context, file, sched::import_trace(format, found, set));
+  auto read = value_or_lines(context, file, trace::import_trace(format, found, set));
   if (!read || !check_content(context, file, *read, content)) return std::nullopt;
   note_summary(context, choice, read->summary);
   return read;
@@ -322,7 +322,7 @@ std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoi
 void build_workload(SchedContext& context) {
   const proto::Workload& given = context.message.workload();
   const TraceChoice choice{"workload", given.file(), given.format(), given.generator(), texts_of(given.set())};
-  auto read = read_trace(context, choice, sched::TraceContent::kJobs);
+  auto read = read_trace(context, choice, trace::TraceContent::kJobs);
   if (!read) return;
   ClusterScenario& scenario = context.scenario;
   scenario.workload = std::move(read->workload);
@@ -339,11 +339,11 @@ void build_availability(SchedContext& context) {
   if (!context.message.has_availability() || !context.cluster_ok) return;
   const proto::Availability& given = context.message.availability();
   const TraceChoice choice{"availability", given.file(), given.format(), given.generator(), texts_of(given.set())};
-  auto read = read_trace(context, choice, sched::TraceContent::kHosts);
+  auto read = read_trace(context, choice, trace::TraceContent::kHosts);
   if (!read) return;
   ClusterScenario& scenario = context.scenario;
   const size_t there = scenario.fleet.hosts.size();
-  sched::Availability& availability = read->hosts.availability;
+  policy::Availability& availability = read->hosts.availability;
   if (read->hosts.hosts.size() > there) {
     context.source.error(given.file().empty() ? "availability" : "availability.file",
                          fmt::format("the trace has {} hosts, the cluster {}", read->hosts.hosts.size(), there),
@@ -374,7 +374,7 @@ void build_prices(SchedContext& context) {
                                      context.scenario.fleet.types.front().name));
     return;
   }
-  const auto read = read_trace(context, choice, sched::TraceContent::kPrices);
+  const auto read = read_trace(context, choice, trace::TraceContent::kPrices);
   if (!read) return;
   apply_prices(context, read->prices, markets);
   for (const Market& market : markets) {

@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "ptc/base/status.h"
-#include "ptc/scenario/strategy.h"
-#include "ptc/scenario/trace/generate.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/strategy.h"
+#include "ptc/run/scenario/trace/generate.h"
+#include "ptc/run/scenario/trace/import.h"
 #include "sim/jobs/planned/planned.h"
 #include "sim/jobs/scenario/testing/support.h"
 
@@ -21,10 +21,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using testing_support::ClusterScenarios;
-using testing_support::kCluster;
-using testing_support::kHead;
-using testing_support::kWorkload;
+using testing::ClusterScenarios;
+using testing::kCluster;
+using testing::kHead;
+using testing::kWorkload;
 
 TEST_F(ClusterScenarios, PartsAndDefaults) {
   const auto loaded = load(kHead + "until: \"2h\"\n" + kCluster + kWorkload);
@@ -45,7 +45,7 @@ TEST_F(ClusterScenarios, PartsAndDefaults) {
 }
 
 TEST(ChangeStrategy, DefaultsAreThoseOfReshard) {
-  const change::Costs own = sched::ChangeStrategy{}.costs, preset = find_strategy("reshard", {})->costs;
+  const change::Costs own = jobs::ChangeStrategy{}.costs, preset = find_strategy("reshard", {})->costs;
   EXPECT_EQ(own.plan_s, preset.plan_s);
   EXPECT_EQ(own.verify_bytes_per_s, preset.verify_bytes_per_s);
   EXPECT_EQ(own.transfer_start_s, preset.transfer_start_s);
@@ -71,7 +71,7 @@ TEST_F(ClusterScenarios, FilesCountFromTheScenario) {
                            "availability { file: \"hosts.csv\" format: \"bamboo\" set: \"removal=failed\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ASSERT_EQ((*loaded)->availability.events.size(), 1u);
-  EXPECT_EQ((*loaded)->availability.events[0].kind, sched::FleetEvent::Kind::kFailed);
+  EXPECT_EQ((*loaded)->availability.events[0].kind, policy::FleetEvent::Kind::kFailed);
   EXPECT_EQ((*loaded)->availability.events[0].hosts, std::vector<HostId>{HostId(1)});
   ASSERT_EQ((*loaded)->files.size(), 1u);
   const std::string digest = (*loaded)->digest;
@@ -85,13 +85,13 @@ TEST_F(ClusterScenarios, FilesCountFromTheScenario) {
 
 // Our own form says in its file what it holds.
 TEST_F(ClusterScenarios, OurOwnFormHoldsHostsAndPricesToo) {
-  const auto keep = [&](const std::string& name, absl::StatusOr<sched::Imported> made) {
+  const auto keep = [&](const std::string& name, absl::StatusOr<trace::Imported> made) {
     ASSERT_TRUE(made.ok()) << made.status();
-    write("s/" + name, sched::export_trace(*made));
+    write("s/" + name, trace::export_trace(*made));
   };
-  keep("hosts.csv", sched::generate("poisson", {"mtbf=1h"}, 1, 2, 4));
-  keep("jobs.csv", sched::generate("philly-like", {"jobs=5"}, 1));
-  sched::Imported prices;
+  keep("hosts.csv", trace::generate("poisson", {"mtbf=1h"}, 1, 2, 4));
+  keep("jobs.csv", trace::generate("philly-like", {"jobs=5"}, 1));
+  trace::Imported prices;
   prices.prices.points = {{0, "a", "x", 4}, {3600, "a", "x", 8}};
   keep("prices.csv", prices);
   const std::string all = kHead + kCluster + "workload { file: \"jobs.csv\" }\n";
@@ -110,11 +110,11 @@ TEST_F(ClusterScenarios, OurOwnFormHoldsHostsAndPricesToo) {
 }
 
 TEST_F(ClusterScenarios, TablesArePartOfTheDigest) {
-  sched::Imported jobs;
+  trace::Imported jobs;
   jobs.workload.jobs.resize(1);
   jobs.workload.jobs[0].name = "j";
   jobs.workload.jobs[0].type = "a";
-  write("s/jobs.csv", sched::export_trace(jobs));
+  write("s/jobs.csv", trace::export_trace(jobs));
   const std::string text = kHead + kCluster + "workload { file: \"jobs.csv\" }\n" +
                            "throughputs { source: \"table\" file: \"t.csv\" beyond: \"linear\" }\n";
   const auto table = [&](int rate) {
@@ -261,7 +261,7 @@ TEST_F(ClusterScenarios, ElasticJobs) {
       load(kHead + kCluster + kWorkload +
            "throughputs { source: \"duration\" beyond: \"linear\" set: \"elastic-min=0.5\" set: \"elastic-max=2\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  for (const sched::Job& job : (*loaded)->workload.jobs) {
+  for (const policy::Job& job : (*loaded)->workload.jobs) {
     EXPECT_EQ(job.min_gpus, (job.gpus + 1) / 2);
     EXPECT_EQ(job.max_gpus, 2 * job.gpus);
   }
@@ -277,8 +277,8 @@ TEST_F(ClusterScenarios, JobsWithAModel) {
   const auto loaded = load(text + "throughputs { source: \"analytic\" set: \"model=gpt2\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const ClusterScenario& scenario = **loaded;
-  const sched::Job& job = scenario.workload.jobs[0];
-  const double rate = scenario.throughput->rate(job, sched::GpuType(0), 4, 0).per_s;
+  const policy::Job& job = scenario.workload.jobs[0];
+  const double rate = scenario.throughput->rate(job, policy::GpuType(0), 4, 0).per_s;
   EXPECT_GT(rate, 0);
   EXPECT_NEAR(job.work, 1000 * rate, 0.5);
   EXPECT_EQ(scenario.changes.strategy, "reshard");
@@ -300,7 +300,7 @@ TEST_F(ClusterScenarios, ARecoveryRunFromTables) {
   ASSERT_TRUE((*loaded)->recovery.has_value());
   EXPECT_EQ((*loaded)->recovery_setup.hosts, 2);
   EXPECT_EQ((*loaded)->recovery_setup.usd_per_host_hour, 12);
-  const auto result = sched::simulate_recovery((*loaded)->recovery_setup);
+  const auto result = jobs::simulate_recovery((*loaded)->recovery_setup);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GT(result->samples, 0);
   EXPECT_LE(result->samples, 20 * 3600);
@@ -362,11 +362,12 @@ TEST_F(ClusterScenarios, ALossThatLeavesTooFewHostsLosesTheState) {
     write("s/hosts.csv", up + events);
     const auto loaded = load(head);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    if (!loaded.ok()) return sched::RecoveryResult();
-    return sched::simulate_recovery((*loaded)->recovery_setup).value();
+    if (!loaded.ok()) return policy::RecoveryResult();
+    return jobs::simulate_recovery((*loaded)->recovery_setup).value();
   };
-  const sched::RecoveryResult one = lost("3000000,remove,n2\n3600000,add,n2\n");
-  const sched::RecoveryResult three = lost("3000000,remove,n2\n3000000,remove,n3\n3000000,remove,n4\n3600000,add,n2\n");
+  const policy::RecoveryResult one = lost("3000000,remove,n2\n3600000,add,n2\n");
+  const policy::RecoveryResult three =
+      lost("3000000,remove,n2\n3000000,remove,n3\n3000000,remove,n4\n3600000,add,n2\n");
   EXPECT_GT(one.lost_samples, 1000);
   EXPECT_NEAR(three.lost_samples, one.lost_samples, 64);
 }

@@ -13,20 +13,22 @@
 
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched::testing {
+namespace scalai::jobs::testing {
 
 class PlacementLog {
  public:
-  PlacementLog(const Workload& workload, const Fleet& fleet, const Availability& availability)
+  PlacementLog(const policy::Workload& workload, const policy::Fleet& fleet, const policy::Availability& availability)
       : workload_(workload), fleet_(fleet), availability_(availability) {}
 
   void watch(Watcher* watcher) {
-    watcher->placed = [this](double now_s, JobId job, const Placement& placement, JobId beside) {
+    watcher->placed = [this](double now_s, policy::JobId job, const policy::Placement& placement,
+                             policy::JobId beside) {
       entries_.push_back(Entry{.at_s = now_s, .job = job, .placement = placement, .beside = beside});
     };
-    watcher->ended = [this](double, const Job&, const JobRecord& record) {
-      if (record.end == JobEnd::kFinished) entries_.push_back(Entry{.at_s = record.finish_s, .job = record.job});
-      gone_at_[record.job] = record.end == JobEnd::kFinished ? record.finish_s : -1;
+    watcher->ended = [this](double, const policy::Job&, const policy::JobRecord& record) {
+      if (record.end == policy::JobEnd::kFinished)
+        entries_.push_back(Entry{.at_s = record.finish_s, .job = record.job});
+      gone_at_[record.job] = record.end == policy::JobEnd::kFinished ? record.finish_s : -1;
     };
   }
 
@@ -35,8 +37,8 @@ class PlacementLog {
     reset();
     std::set<double> times;
     for (const Entry& entry : entries_) times.insert(entry.at_s);
-    for (const FleetEvent& event : availability_.events) times.insert(event.at_s);
-    for (const Job& job : workload_.jobs) times.insert(job.submit_s);
+    for (const policy::FleetEvent& event : availability_.events) times.insert(event.at_s);
+    for (const policy::Job& job : workload_.jobs) times.insert(job.submit_s);
     size_t entry = 0, event = 0;
     for (const double now : times) {
       if (!entries_.empty() && now > entries_.back().at_s) break;  // the run is over
@@ -50,9 +52,9 @@ class PlacementLog {
   }
 
   // GPUs x seconds each job held.
-  std::map<JobId, double> gpu_seconds() const {
-    std::map<JobId, double> held;
-    std::map<JobId, std::pair<double, int>> since;
+  std::map<policy::JobId, double> gpu_seconds() const {
+    std::map<policy::JobId, double> held;
+    std::map<policy::JobId, std::pair<double, int>> since;
     for (const Entry& entry : entries_) {
       const auto [at_s, gpus] = since[entry.job];
       held[entry.job] += (entry.at_s - at_s) * gpus;
@@ -64,9 +66,9 @@ class PlacementLog {
  private:
   struct Entry {
     double at_s = 0;
-    JobId job;
-    Placement placement;
-    JobId beside;
+    policy::JobId job;
+    policy::Placement placement;
+    policy::JobId beside;
   };
 
   void reset() {
@@ -77,12 +79,12 @@ class PlacementLog {
     noticed_.assign(fleet_.hosts.size(), 0);
   }
 
-  void take(const FleetEvent& event) {
+  void take(const policy::FleetEvent& event) {
     for (const HostId host : event.hosts) {
       const size_t k = static_cast<size_t>(host.value);
-      if (event.kind == FleetEvent::Kind::kUp) up_[k] = 1;
-      if (event.kind == FleetEvent::Kind::kFailed || event.kind == FleetEvent::Kind::kTaken) up_[k] = 0;
-      noticed_[k] = event.kind == FleetEvent::Kind::kNotice ? up_[k] : 0;
+      if (event.kind == policy::FleetEvent::Kind::kUp) up_[k] = 1;
+      if (event.kind == policy::FleetEvent::Kind::kFailed || event.kind == policy::FleetEvent::Kind::kTaken) up_[k] = 0;
+      noticed_[k] = event.kind == policy::FleetEvent::Kind::kNotice ? up_[k] : 0;
     }
   }
 
@@ -90,7 +92,7 @@ class PlacementLog {
     const auto was = now_.find(entry.job);
     if (was != now_.end() && was->second.beside.valid()) {
       const auto other = now_.find(was->second.beside);
-      if (other != now_.end() && other->second.beside == entry.job) other->second.beside = JobId();
+      if (other != now_.end() && other->second.beside == entry.job) other->second.beside = policy::JobId();
     }
     if (entry.placement.empty()) {
       now_.erase(entry.job);
@@ -110,7 +112,7 @@ class PlacementLog {
         problem(at_s, fmt::format("jobs {} and {} share different GPUs", job.value, entry.beside.value));
       }
       if (other != now_.end() && entry.beside < job) continue;
-      for (const HostShare& share : entry.placement.hosts) {
+      for (const policy::HostShare& share : entry.placement.hosts) {
         const size_t k = static_cast<size_t>(share.host.value);
         used[k] += share.gpus;
         if (up_[k] == 0) problem(at_s, fmt::format("job {} on host {}, which is down", job.value, k));
@@ -127,8 +129,8 @@ class PlacementLog {
     if (!work_conserving) return;
     const int most = *std::max_element(free.begin(), free.end());
     for (size_t k = 0; k < workload_.jobs.size(); ++k) {
-      const Job& job = workload_.jobs[k];
-      const JobId id(static_cast<int64_t>(k));
+      const policy::Job& job = workload_.jobs[k];
+      const policy::JobId id(static_cast<int64_t>(k));
       const auto gone = gone_at_.find(id);
       const bool waits = job.submit_s <= at_s && now_.count(id) == 0 &&
                          (gone == gone_at_.end() || (gone->second >= 0 && gone->second > at_s));
@@ -137,14 +139,14 @@ class PlacementLog {
     }
   }
 
-  const Workload& workload_;
-  const Fleet& fleet_;
-  const Availability& availability_;
+  const policy::Workload& workload_;
+  const policy::Fleet& fleet_;
+  const policy::Availability& availability_;
   std::vector<Entry> entries_;
-  std::map<JobId, double> gone_at_;  // -1: refused, too large or unfinished
-  std::map<JobId, Entry> now_;
+  std::map<policy::JobId, double> gone_at_;  // -1: refused, too large or unfinished
+  std::map<policy::JobId, Entry> now_;
   std::vector<uint8_t> up_, noticed_;
   std::vector<std::string> problems_;
 };
 
-}  // namespace scalai::sched::testing
+}  // namespace scalai::jobs::testing

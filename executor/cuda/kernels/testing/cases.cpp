@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ptc/tensor/convert.h"
+#include "ptc/state/tensor/convert.h"
 
 namespace scalai::executor::kernels {
 namespace {

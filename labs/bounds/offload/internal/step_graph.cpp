@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ptc/collection/megatron.h"
-#include "ptc/parallel/memory.h"
-#include "ptc/parallel/schedule.h"
+#include "ptc/cost/step/memory.h"
+#include "ptc/cost/step/schedule.h"
+#include "ptc/state/collection/megatron.h"
 
-namespace scalai::parallel::internal {
+namespace scalai::step::offload::internal {
 namespace {
 
 using Operands = std::vector<int32_t>;
@@ -182,4 +182,4 @@ StepGraph step_graph(const Workload& workload, int stage, int micro_batches) {
   return Builder(workload, stage, micro_batches).build();
 }
 
-}  // namespace scalai::parallel::internal
+}  // namespace scalai::step::offload::internal

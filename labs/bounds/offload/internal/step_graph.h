@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "labs/bounds/replay.h"
-#include "ptc/parallel/training.h"
+#include "ptc/cost/step/training.h"
 
-namespace scalai::parallel::internal {
+namespace scalai::step::offload::internal {
 
 struct StepGraph {
   bounds::ComputationGraph graph;
@@ -19,4 +19,4 @@ struct StepGraph {
 // 1 <= micro_batches.
 StepGraph step_graph(const Workload& workload, int stage, int micro_batches);
 
-}  // namespace scalai::parallel::internal
+}  // namespace scalai::step::offload::internal

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 double half_digit(std::string_view text) {
   const size_t point = text.find('.');
@@ -30,4 +30,4 @@ void conclude(RowResult& result, double predicted, double error) {
   result.rank_predicted = predicted;
 }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

@@ -6,7 +6,7 @@
 
 #include "labs/validation/model/results.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 // Differences below this share are rounding of our own arithmetic.
@@ -23,4 +23,4 @@ bool cuts_to(double value, const std::string& text);
 // Writes a prediction and its error into a row whose order is that of its values.
 void conclude(RowResult& result, double predicted, double error);
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

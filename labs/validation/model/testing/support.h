@@ -7,7 +7,7 @@
 
 #include "labs/validation/model/training_run.h"
 
-namespace scalai::parallel::validation {
+namespace scalai::step::validation {
 
 // The first row of a table, with what it needs to live.
 class OneRow {
@@ -45,4 +45,4 @@ inline ModelShape gpt(int layers, int64_t hidden, int heads) {
 
 inline Models models() { return {{"gpt", gpt(24, 2304, 24)}, {"gpt-22b", gpt(48, 6144, 64)}}; }
 
-}  // namespace scalai::parallel::validation
+}  // namespace scalai::step::validation

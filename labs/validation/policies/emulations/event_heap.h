@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 template <typename Event>  // with operator<
 class EventHeap {
@@ -60,4 +60,4 @@ class EventHeap {
   std::vector<Event> events_;
 };
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

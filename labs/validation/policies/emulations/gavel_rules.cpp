@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ptc/sched/policies/shares/round_policy.h"
+#include "ptc/run/policy/policies/shares/round_policy.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 // Forgets the jobs that ended; returns the queue, and in `left` the GPUs that are free. The head of the queue takes the
 // place of a job that ended, counted against the GPUs that earlier jobs left of all.
@@ -82,4 +82,4 @@ std::unique_ptr<Policy> make_gavel_emulation(const std::string& name, uint64_t s
   return std::make_unique<RoundPolicy>(options, std::make_unique<GavelFifo>(), traits);
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "ptc/sched/policies/shares/rules.h"
-#include "ptc/sched/policy.h"
+#include "ptc/run/policy/policies/shares/rules.h"
+#include "ptc/run/policy/policy.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 // A job gets one GPU type for good, the queue waits behind its head. It is always the fastest type that was free at the
 // allocation, full or not, so that jobs pile up there. A freed place goes to the head of the queue, counted against all
@@ -39,4 +39,4 @@ class GavelGandiva : public GandivaRule {
 // The policies "gavel-fifo" and "gandiva" in rounds of 360 s. Null: another name.
 std::unique_ptr<Policy> make_gavel_emulation(const std::string& name, uint64_t seed);
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

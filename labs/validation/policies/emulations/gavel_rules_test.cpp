@@ -2,10 +2,10 @@
 
 #include "gtest/gtest.h"
 #include "labs/validation/policies/emulations/pollux_optimus.h"
-#include "ptc/sched/testing/support.h"
+#include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 ShareProblem jobs_on(std::vector<int> gpus, const std::vector<int>& wanted) {
@@ -62,12 +62,12 @@ TEST(GavelEmulations, AreByName) {
 
 // Two jobs, one GPU: the long one came first.
 TEST(PolluxOptimus, TheFirstToComeHasTheGpu) {
-  const Workload workload{"w", {sched::testing::rigid_job("a", 0, 1, 100), sched::testing::rigid_job("b", 0, 1, 10)}};
-  const Fleet fleet = sched::testing::plain_fleet(1, 1);
-  const sched::testing::PlainThroughput throughput;
-  const auto changes = make_constant_changes({});
+  const Workload workload{"w", {policy::testing::rigid_job("a", 0, 1, 100), policy::testing::rigid_job("b", 0, 1, 10)}};
+  const Fleet fleet = policy::testing::plain_fleet(1, 1);
+  const policy::testing::PlainThroughput throughput;
+  const auto changes = jobs::make_constant_changes({});
   const std::unique_ptr<Policy> policy = make_optimus_by_arrival();
-  sched::Setup setup;
+  jobs::Setup setup;
   setup.workload = &workload;
   setup.fleet = &fleet;
   setup.throughput = &throughput;
@@ -80,4 +80,4 @@ TEST(PolluxOptimus, TheFirstToComeHasTheGpu) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

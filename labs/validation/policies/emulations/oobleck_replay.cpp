@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "sim/jobs/recovery/host_tables.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr double kMsPerHour = 3'600'000;
@@ -384,7 +384,7 @@ double varuna_bert_change_s(int hosts) {
 
 bool is_one_of(const std::string& model, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(),
-                     [&](const char* name) { return plain_model_name(name) == plain_model_name(model); });
+                     [&](const char* name) { return jobs::plain_model_name(name) == jobs::plain_model_name(model); });
 }
 
 }  // namespace
@@ -401,8 +401,8 @@ absl::StatusOr<OobleckSetup> oobleck_setup(const std::string& system, const std:
   if (system == "varuna") setup.system = OobleckSystem::kVaruna;
   if (system == "bamboo") setup.system = OobleckSystem::kBamboo;
   SCALAI_ASSIGN_OR_RETURN(setup.samples_per_s,
-                          read_host_throughput(throughputs, {system, model}, HostsBeyond::kNearest));
-  SCALAI_ASSIGN_OR_RETURN(const HostCosts found, read_host_costs(costs, {system, model}));
+                          read_host_throughput(throughputs, {system, model}, jobs::HostsBeyond::kNearest));
+  SCALAI_ASSIGN_OR_RETURN(const jobs::HostCosts found, jobs::read_host_costs(costs, {system, model}));
   setup.samples_per_step = found.samples_per_step;
   setup.change_s = [seconds = found.change_s](int) { return seconds; };
   if (system == "varuna" && is_one_of(model, {"BERT-large"})) setup.change_s = varuna_bert_change_s;
@@ -414,4 +414,4 @@ absl::StatusOr<OobleckSetup> oobleck_setup(const std::string& system, const std:
   return setup;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

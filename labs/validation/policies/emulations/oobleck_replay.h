@@ -28,9 +28,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "ptc/sched/fleet.h"
+#include "ptc/run/policy/fleet.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 enum class OobleckSystem : uint8_t { kVaruna, kBamboo, kOobleck };
 
@@ -68,4 +68,4 @@ absl::StatusOr<OobleckResult> replay_oobleck(const OobleckSetup& setup);
 absl::StatusOr<OobleckSetup> oobleck_setup(const std::string& system, const std::string& model,
                                            const std::string& throughputs, const std::string& costs);
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -4,7 +4,7 @@
 #include "labs/validation/policies/emulations/event_heap.h"
 #include "ptc/base/file.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 using Kind = FleetEvent::Kind;
@@ -192,4 +192,4 @@ TEST(Replay, TakesTablesAndTheArtifactsConstants) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

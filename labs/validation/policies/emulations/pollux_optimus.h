@@ -4,12 +4,12 @@
 
 #include <memory>
 
-#include "ptc/sched/policies/order/marginal.h"
+#include "ptc/run/policy/policies/order/marginal.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 inline std::unique_ptr<Policy> make_optimus_by_arrival() {
   return order::make_optimus([](const order::Claim&) { return 0.0; });
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -11,11 +11,11 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/goodput/genetic.h"
-#include "ptc/sched/policies/goodput/goodput.h"
-#include "ptc/sched/policies/goodput/step_model.h"
+#include "ptc/run/policy/policies/goodput/genetic.h"
+#include "ptc/run/policy/policies/goodput/goodput.h"
+#include "ptc/run/policy/policies/goodput/step_model.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 constexpr double kStep_s = 60, kMove_s = 30;
@@ -245,4 +245,4 @@ absl::StatusOr<std::vector<double>> replay_pollux(const Profiles& profiles, cons
   return Simulator(profiles, workload, settings).run();
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

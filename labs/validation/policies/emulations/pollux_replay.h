@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/sched/job.h"
-#include "ptc/sched/policies/goodput/profiles.h"
+#include "ptc/run/policy/job.h"
+#include "ptc/run/policy/policies/goodput/profiles.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 struct PolluxReplay {
   int hosts = 16;
@@ -33,4 +33,4 @@ struct PolluxReplay {
 absl::StatusOr<std::vector<double>> replay_pollux(const Profiles& profiles, const Workload& workload,
                                                   const PolluxReplay& settings);
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

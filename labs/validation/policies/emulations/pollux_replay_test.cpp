@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
-#include "ptc/sched/policies/goodput/testing/profiles.h"
+#include "ptc/run/policy/policies/goodput/testing/profiles.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 Workload jobs_at(const std::vector<double>& submits) {
@@ -21,7 +21,7 @@ Workload jobs_at(const std::vector<double>& submits) {
 // One GPU, one job: comes at 10, has the GPU at 60 and trains from 90 on, a step of batch 8 in 2 s. Two epochs of 100
 // steps end at 490. With the best batch (a larger one gains less than it takes) nothing else comes out.
 TEST(PolluxReplay, OneJobByHand) {
-  const sched::testing::TinyProfiles files;
+  const policy::testing::TinyProfiles files;
   const auto profiles = Profiles::load(files.folder());
   ASSERT_TRUE(profiles.ok());
   for (const bool as_published : {true, false}) {
@@ -37,7 +37,7 @@ TEST(PolluxReplay, OneJobByHand) {
 }
 
 TEST(PolluxReplay, RoundsEndsOfEpochsAndIsTheSameTwice) {
-  const sched::testing::TinyProfiles files;
+  const policy::testing::TinyProfiles files;
   const auto profiles = Profiles::load(files.folder());
   ASSERT_TRUE(profiles.ok());
   const Workload workload = jobs_at({0, 5, 100, 130, 200});
@@ -53,7 +53,7 @@ TEST(PolluxReplay, RoundsEndsOfEpochsAndIsTheSameTwice) {
 }
 
 TEST(PolluxReplay, NamesAnUnknownApplication) {
-  const sched::testing::TinyProfiles files;
+  const policy::testing::TinyProfiles files;
   const auto profiles = Profiles::load(files.folder());
   ASSERT_TRUE(profiles.ok());
   Workload workload = jobs_at({0});
@@ -62,4 +62,4 @@ TEST(PolluxReplay, NamesAnUnknownApplication) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

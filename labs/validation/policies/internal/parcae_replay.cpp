@@ -9,7 +9,7 @@
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 namespace {
 
 using Json = nlohmann::json;
@@ -25,7 +25,7 @@ bool is_minute(const Json& json) {
          is_layout(json[2]["liveput_truth_strategy"]);
 }
 
-PipelineLayout layout_of(const Json& json) { return {json[0].get<int>(), json[1].get<int>()}; }
+jobs::PipelineLayout layout_of(const Json& json) { return {json[0].get<int>(), json[1].get<int>()}; }
 
 }  // namespace
 
@@ -58,4 +58,4 @@ absl::StatusOr<std::vector<ParcaeMinute>> read_parcae_replay(const std::string& 
   return minutes;
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -9,15 +9,15 @@
 #include "absl/status/statusor.h"
 #include "sim/jobs/recovery/liveput.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 struct ParcaeMinute {
-  HostInterval hosts;
-  PipelineLayout fastest;    // of highest throughput
-  PipelineLayout foresight;  // of highest liveput, the future known
+  jobs::HostInterval hosts;
+  jobs::PipelineLayout fastest;    // of highest throughput
+  jobs::PipelineLayout foresight;  // of highest liveput, the future known
 };
 
 // Errors: NotFound; InvalidArgument names the line.
 absl::StatusOr<std::vector<ParcaeMinute>> read_parcae_replay(const std::string& path);
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

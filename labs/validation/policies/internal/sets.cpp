@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/catalogue.h"
+#include "ptc/run/policy/policies/catalogue.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 absl::StatusOr<std::string> need(const std::string& data, const std::string& name) {
   const std::string path = data + "/" + name;
@@ -25,9 +25,10 @@ absl::StatusOr<Outcome> run_policy(const PolicyRun& run) {
 }
 
 absl::StatusOr<Outcome> run_policy(const PolicyRun& run, Policy& policy) {
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChangeModel> changes, make_preset_changes(run.changes, *run.fleet));
-  if (run.change_s >= 0) changes = make_constant_changes({.change_s = run.change_s, .start_s = run.change_s});
-  Setup setup;
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<jobs::ChangeModel> changes,
+                          jobs::make_preset_changes(run.changes, *run.fleet));
+  if (run.change_s >= 0) changes = jobs::make_constant_changes({.change_s = run.change_s, .start_s = run.change_s});
+  jobs::Setup setup;
   setup.workload = run.workload;
   setup.fleet = run.fleet;
   setup.availability = run.availability;
@@ -36,7 +37,7 @@ absl::StatusOr<Outcome> run_policy(const PolicyRun& run, Policy& policy) {
   setup.changes = changes.get();
   setup.options.until_s = run.until_s;
   setup.watcher = run.watcher;
-  return sched::run(setup);
+  return jobs::run(setup);
 }
 
 Rate RatesByJob::rate(const Job& job, GpuType type, int gpus, double /*work_done*/) const {
@@ -99,4 +100,4 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

@@ -8,7 +8,7 @@
 #include "labs/validation/policies/validation.h"
 #include "sim/jobs/engine.h"
 
-namespace scalai::sched::validation {
+namespace scalai::policy::validation {
 
 using Rows = absl::StatusOr<std::vector<ReferenceRow>>;
 
@@ -42,7 +42,7 @@ struct PolicyRun {
   const Availability* availability = nullptr;  // null: all hosts are always up
   double change_s = -1;                        // >= 0: of every start and change, in place of the preset
   double until_s = kNever;
-  Watcher watcher = {};
+  jobs::Watcher watcher = {};
 };
 absl::StatusOr<Outcome> run_policy(const PolicyRun& run);
 // The same with a policy that is there.
@@ -81,4 +81,4 @@ class Tally {
   double reference_ = 0, ours_ = 0;
 };
 
-}  // namespace scalai::sched::validation
+}  // namespace scalai::policy::validation

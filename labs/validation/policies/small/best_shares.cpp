@@ -5,7 +5,7 @@
 
 #include "labs/validation/policies/small/vertices.h"
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 double all_gpus(const ShareCase& one) { return std::accumulate(one.gpus.begin(), one.gpus.end(), 0.0); }
@@ -199,4 +199,4 @@ ShareTable proportional(const ShareCase& one) {
   return table;
 }
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 
 // Job m on type j has the share X_mj of the time: sum over j <= 1; sum over m of gpus × X_mj <= GPUs of the type.
 struct ShareCase {
@@ -49,4 +49,4 @@ ShareTable isolated(const ShareCase& one);
 // Each job has the same time, as much as there is, on each type by its part of all GPUs.
 ShareTable proportional(const ShareCase& one);
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

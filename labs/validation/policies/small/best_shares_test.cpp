@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 // Two jobs on one fast and one slow GPU; the second job is as slow on both.
@@ -43,4 +43,4 @@ TEST(BestShares, EqualParts) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 enum class Where { kNowhere, kSpot, kDemand };
@@ -271,4 +271,4 @@ double play_pairs(const PairsCase& one) {
   return samples;
 }
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 
 // One job, one spot GPU and one on-demand GPU of the same speed ("Can't Be Late", NSDI'24). Whole seconds.
 struct SpotCase {
@@ -89,4 +89,4 @@ struct PairsCase {
 // pipeline more join at once; a loss while it stands still for a change begins that anew.
 double play_pairs(const PairsCase& one);
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 // 100 s of work due at 200; no spot from 30 to 80.
@@ -78,4 +78,4 @@ TEST(MarketPlayers, PairsByHand) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

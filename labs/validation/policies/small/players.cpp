@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 constexpr int kNotYet = -1;
@@ -232,4 +232,4 @@ std::vector<int> play_allox(const std::vector<MatchedJob>& jobs) {
   return end_s;
 }
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

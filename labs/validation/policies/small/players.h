@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 
 // A job that runs for whole seconds on all of its GPUs, or not at all.
 struct RigidJob {
@@ -51,4 +51,4 @@ struct MatchedJob {
 };
 std::vector<int> play_allox(const std::vector<MatchedJob>& jobs);
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 // Four GPUs. At 0 the first takes all; at 2 it has 32 GPU seconds left, the second 3, the third 8 and no room beside
@@ -41,4 +41,4 @@ TEST(Players, AlloxByHand) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

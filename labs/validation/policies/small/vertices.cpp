@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 constexpr double kSingular = 1e-10;
@@ -99,4 +99,4 @@ void SmallProgram::at_least(std::vector<double> row, double bound) {
 
 std::optional<Corner> best_corner(const SmallProgram& program) { return Corners(program).best(); }
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

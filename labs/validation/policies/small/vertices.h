@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 
 // maximise objective·x subject to rows[i]·x <= bounds[i] and x >= 0. Its allowed set must be bounded in the direction
 // of the objective.
@@ -26,4 +26,4 @@ struct Corner {
 // nullopt: no x is allowed. A row may be broken by 1e-9 of the largest bound. O(choose(rows + columns, columns)).
 std::optional<Corner> best_corner(const SmallProgram& program);
 
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "ptc/base/random.h"
 
-namespace scalai::sched::small {
+namespace scalai::policy::small {
 namespace {
 
 TEST(Vertices, ATriangleByHand) {
@@ -55,4 +55,4 @@ TEST(Vertices, NoRandomPointIsBetter) {
 }
 
 }  // namespace
-}  // namespace scalai::sched::small
+}  // namespace scalai::policy::small

@@ -6,9 +6,9 @@
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
+#include "ptc/state/collection/megatron.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 size_t at(HostId host) { return static_cast<size_t>(host.value); }
@@ -186,4 +186,4 @@ Place AbstractChange::place_of(DeviceId abstract) const {
   return {.host = abstract_.host_of(abstract).value, .gpu = abstract_.local_index(abstract)};
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -8,7 +8,7 @@
 #include "ptc/cluster/cluster.h"
 #include "sim/jobs/planned/change_plan.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 class AbstractChange {
  public:
@@ -45,4 +45,4 @@ class AbstractChange {
 std::vector<DeviceId> canonical_ranks(const HeldState& state, const std::set<HostId>& lost,
                                       const cluster::Cluster& cluster);
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

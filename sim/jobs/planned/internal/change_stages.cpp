@@ -4,10 +4,10 @@
 #include <tuple>
 #include <utility>
 
-#include "ptc/change/bulk_flows.h"
-#include "ptc/change/stages.h"
+#include "ptc/cost/change/bulk_flows.h"
+#include "ptc/cost/change/stages.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 using plan::Location;
@@ -81,4 +81,4 @@ std::vector<ChangeStage> stages_of(const StageInput& input) {
   return stages;
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -8,7 +8,7 @@
 #include "sim/jobs/planned/change_plan.h"
 #include "sim/jobs/planned/internal/abstract_change.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 struct StageInput {
   const plan::Plan& plan;
@@ -20,7 +20,7 @@ struct StageInput {
   const ChangeStrategy& strategy;
 };
 
-// The stages of ptc/change/stages.h, waits without flows between them joined.
+// The stages of ptc/cost/change/stages.h, waits without flows between them joined.
 std::vector<ChangeStage> stages_of(const StageInput& input);
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

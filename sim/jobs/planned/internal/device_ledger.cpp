@@ -5,26 +5,27 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 DeviceLedger::DeviceLedger(const cluster::Cluster& cluster)
     : cluster_(cluster), holder_(static_cast<size_t>(cluster.device_count())) {}
 
-void DeviceLedger::give(JobId job) {
+void DeviceLedger::give(policy::JobId job) {
   const auto found = held_.find(job);
   if (found == held_.end()) return;
   for (const DeviceId device : found->second) {
-    JobId& holder = holder_[static_cast<size_t>(device.value)];
-    if (holder == job) holder = JobId();
+    policy::JobId& holder = holder_[static_cast<size_t>(device.value)];
+    if (holder == job) holder = policy::JobId();
   }
   held_.erase(found);
 }
 
-std::vector<DeviceId> DeviceLedger::take(JobId job, const Placement& placement, const std::vector<DeviceId>& own) {
+std::vector<DeviceId> DeviceLedger::take(policy::JobId job, const policy::Placement& placement,
+                                         const std::vector<DeviceId>& own) {
   give(job);
   const std::set<DeviceId> mine(own.begin(), own.end());
   std::vector<DeviceId> taken;
-  for (const HostShare& share : placement.hosts) {
+  for (const policy::HostShare& share : placement.hosts) {
     std::vector<DeviceId> devices = cluster_.devices_of(share.host);
     SCALAI_CHECK(share.gpus <= static_cast<int>(devices.size()));
     const auto rank = [&](DeviceId device) {
@@ -39,4 +40,4 @@ std::vector<DeviceId> DeviceLedger::take(JobId job, const Placement& placement, 
   return held_[job] = taken;
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/sched/fleet.h"
+#include "ptc/run/policy/fleet.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 class DeviceLedger {
  public:
@@ -15,14 +15,14 @@ class DeviceLedger {
 
   // Gives a job the GPUs of a placement: on each host first those among `own`, then free ones by number. Where too
   // few are free (their holder's change is announced later at the same instant), any by number. By number.
-  std::vector<DeviceId> take(JobId job, const Placement& placement, const std::vector<DeviceId>& own);
+  std::vector<DeviceId> take(policy::JobId job, const policy::Placement& placement, const std::vector<DeviceId>& own);
   // What the job has is free.
-  void give(JobId job);
+  void give(policy::JobId job);
 
  private:
   const cluster::Cluster& cluster_;
-  std::vector<JobId> holder_;  // by device
-  std::map<JobId, std::vector<DeviceId>> held_;
+  std::vector<policy::JobId> holder_;  // by device
+  std::map<policy::JobId, std::vector<DeviceId>> held_;
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "ptc/parallel/devices.h"
+#include "ptc/cost/step/devices.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 namespace {
 
 // The type on which the job can run that comes first.
-const Configuration* first_fit(const Configurations& configurations, const Job& job, int gpus) {
+const Configuration* first_fit(const Configurations& configurations, const policy::Job& job, int gpus) {
   for (size_t t = 0; t < configurations.fleet().types.size(); ++t) {
-    const GpuType type(static_cast<int64_t>(t));
+    const policy::GpuType type(static_cast<int64_t>(t));
     if (configurations.fleet().gpus(type) < gpus) continue;
     if (const Configuration* found = configurations.best(job, type, gpus)) return found;
   }
@@ -32,13 +32,13 @@ ExpectedSeconds::ExpectedSeconds(const Configurations& configurations, const Fab
                                  const ChangeStrategy& strategy, int most_planned_gpus)
     : configurations_(configurations), fabric_(fabric), strategy_(strategy), most_planned_gpus_(most_planned_gpus) {}
 
-double ExpectedSeconds::seconds(const Job& job, int from_gpus, int to_gpus) const {
+double ExpectedSeconds::seconds(const policy::Job& job, int from_gpus, int to_gpus) const {
   if (to_gpus < 1 || from_gpus == to_gpus) return 0;
   const Key key{&configurations_.models().model_of(job), from_gpus, to_gpus};
   if (const auto made = planned_.find(key); made != planned_.end()) return made->second;
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   const Configuration* to = first_fit(configurations_, job, to_gpus);
-  if (to == nullptr) return kNever;
+  if (to == nullptr) return policy::kNever;
   if (from_gpus < 1)
     return change::start_seconds(strategy_.costs, change::groups_of(to->gpus(), configurations_.cluster()));
   const Configuration* from = first_fit(configurations_, job, from_gpus);
@@ -47,12 +47,12 @@ double ExpectedSeconds::seconds(const Job& job, int from_gpus, int to_gpus) cons
 }
 
 // On the first devices of the cluster whose hosts are of the type that comes first: any will do for an expectation.
-double ExpectedSeconds::planned(const Job& job, const Configuration& from, const Configuration& to) const {
+double ExpectedSeconds::planned(const policy::Job& job, const Configuration& from, const Configuration& to) const {
   const cluster::Cluster& cluster = configurations_.cluster();
-  const Fleet& fleet = configurations_.fleet();
-  GpuType type;
+  const policy::Fleet& fleet = configurations_.fleet();
+  policy::GpuType type;
   for (size_t t = 0; t < fleet.types.size() && !type.valid(); ++t) {
-    const GpuType one(static_cast<int64_t>(t));
+    const policy::GpuType one(static_cast<int64_t>(t));
     const bool both = fleet.gpus(one) >= std::max(from.gpus(), to.gpus()) &&
                       configurations_.best(job, one, from.gpus()) != nullptr &&
                       configurations_.best(job, one, to.gpus()) != nullptr;
@@ -68,7 +68,7 @@ double ExpectedSeconds::planned(const Job& job, const Configuration& from, const
     return std::vector<DeviceId>(devices.begin(), devices.begin() + one.gpus());
   };
   const HeldState held{
-      .model = from.model, .config = from.config, .devices = parallel::devices_for(from.config, first(from), cluster)};
+      .model = from.model, .config = from.config, .devices = step::devices_for(from.config, first(from), cluster)};
   ChangePlanner planner(cluster, strategy_);
   const auto source = strategy_.from_checkpoint ? ChangePlanner::Source::kStorage : ChangePlanner::Source::kDevices;
   const auto made = planner.plan_anew({.from = &held, .lost = {}, .to = &to, .devices = first(to), .source = source});
@@ -87,10 +87,10 @@ double ExpectedSeconds::estimated(const Configuration& to) const {
   return waits + (nic > 0 ? bytes / parts / nic : 0);
 }
 
-void ExpectedSeconds::note(const Job& job, int from_gpus, int to_gpus, const std::shared_ptr<const ChangeShape>& shape,
-                           const std::vector<HostId>& hosts) {
+void ExpectedSeconds::note(const policy::Job& job, int from_gpus, int to_gpus,
+                           const std::shared_ptr<const ChangeShape>& shape, const std::vector<HostId>& hosts) {
   const Key key{&configurations_.models().model_of(job), from_gpus, to_gpus};
   if (from_gpus != to_gpus && planned_.count(key) == 0) planned_[key] = alone_s(*shape, hosts, fabric_);
 }
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -12,7 +12,7 @@
 
 #include "sim/jobs/planned/change_plan.h"
 
-namespace scalai::sched::internal {
+namespace scalai::jobs::internal {
 
 // Seconds of all stages, each group of flows alone.
 double alone_s(const ChangeShape& shape, const std::vector<HostId>& hosts, const Fabric& fabric);
@@ -22,14 +22,14 @@ class ExpectedSeconds {
   ExpectedSeconds(const Configurations& configurations, const Fabric& fabric, const ChangeStrategy& strategy,
                   int most_planned_gpus);
 
-  double seconds(const Job& job, int from_gpus, int to_gpus) const;
+  double seconds(const policy::Job& job, int from_gpus, int to_gpus) const;
   // A change that was planned for real.
-  void note(const Job& job, int from_gpus, int to_gpus, const std::shared_ptr<const ChangeShape>& shape,
+  void note(const policy::Job& job, int from_gpus, int to_gpus, const std::shared_ptr<const ChangeShape>& shape,
             const std::vector<HostId>& hosts);
 
  private:
   using Key = std::tuple<const JobModel*, int, int>;
-  double planned(const Job& job, const Configuration& from, const Configuration& to) const;
+  double planned(const policy::Job& job, const Configuration& from, const Configuration& to) const;
   double estimated(const Configuration& to) const;
 
   const Configurations& configurations_;
@@ -40,4 +40,4 @@ class ExpectedSeconds {
   std::map<Key, double> planned_;  // of changes that were made; goes before known_
 };
 
-}  // namespace scalai::sched::internal
+}  // namespace scalai::jobs::internal

@@ -10,7 +10,7 @@
 #include "ptc/cluster/catalogue.h"
 #include "sim/jobs/planned/configurations.h"
 
-namespace scalai::sched::testing {
+namespace scalai::jobs::testing {
 
 struct Machine {
   int hosts = 4;
@@ -37,20 +37,20 @@ inline cluster::Cluster cluster_of(const Machine& machine) {
 }
 
 // Types in the order in which GPU kinds come first.
-inline Fleet fleet_of(const cluster::Cluster& cluster) {
-  Fleet fleet;
+inline policy::Fleet fleet_of(const cluster::Cluster& cluster) {
+  policy::Fleet fleet;
   for (const cluster::Host& host : cluster.hosts) {
     size_t type = 0;
     while (type < fleet.types.size() && fleet.types[type].name != host.gpu.name) ++type;
     if (type == fleet.types.size()) fleet.types.push_back({.name = host.gpu.name});
-    fleet.hosts.push_back({.type = GpuType(static_cast<int64_t>(type)), .gpus = host.gpus});
+    fleet.hosts.push_back({.type = policy::GpuType(static_cast<int64_t>(type)), .gpus = host.gpus});
   }
   return fleet;
 }
 
 // GPUs of hosts that follow one another, from this one on: as many on each as there are, or fewer on the last.
-inline Placement hosts_from(const cluster::Cluster& cluster, int first, int gpus) {
-  Placement placement{.type = GpuType(0), .hosts = {}};
+inline policy::Placement hosts_from(const cluster::Cluster& cluster, int first, int gpus) {
+  policy::Placement placement{.type = policy::GpuType(0), .hosts = {}};
   for (int h = first; gpus > 0; ++h) {
     const int share = std::min(gpus, cluster.hosts[static_cast<size_t>(h)].gpus);
     placement.hosts.push_back({HostId(h), share});
@@ -69,8 +69,8 @@ class World {
   World& operator=(const World&) = delete;
 
   // A job of this model; configurations are looked up anew after it.
-  Job add(const std::string& model, int64_t batch, double work = 100) {
-    Job job{.name = "job" + std::to_string(workload.jobs.size()), .type = model, .gpus = 8, .max_gpus = 64};
+  policy::Job add(const std::string& model, int64_t batch, double work = 100) {
+    policy::Job job{.name = "job" + std::to_string(workload.jobs.size()), .type = model, .gpus = 8, .max_gpus = 64};
     job.work = work;
     job.batch = batch;
     workload.jobs.push_back(job);
@@ -82,8 +82,8 @@ class World {
   }
 
   cluster::Cluster cluster;
-  Fleet fleet;
-  Workload workload;
+  policy::Fleet fleet;
+  policy::Workload workload;
   JobModels models;
   std::unique_ptr<Configurations> configurations;
 
@@ -91,4 +91,4 @@ class World {
   JobModelSpec common_;
 };
 
-}  // namespace scalai::sched::testing
+}  // namespace scalai::jobs::testing

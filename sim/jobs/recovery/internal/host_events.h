@@ -5,7 +5,7 @@
 
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::recovery_internal {
+namespace scalai::jobs::recovery::internal {
 
 struct HostEvent {
   enum class Kind : uint8_t { kCome, kUsable, kNotice, kGone };
@@ -16,9 +16,9 @@ struct HostEvent {
 
 // Hosts that are up at the start come at 0 and are usable at once. Sorted by time; of one instant, in the trace's
 // order.
-std::vector<HostEvent> host_events(const Availability& availability, int hosts, double ready_s);
+std::vector<HostEvent> host_events(const policy::Availability& availability, int hosts, double ready_s);
 
 // When the last of the trace's events is; 0 when there is none.
-double last_event_s(const Availability& availability);
+double last_event_s(const policy::Availability& availability);
 
-}  // namespace scalai::sched::recovery_internal
+}  // namespace scalai::jobs::recovery::internal

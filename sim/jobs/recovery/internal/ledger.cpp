@@ -6,7 +6,7 @@
 #include "ptc/base/status.h"
 #include "sim/jobs/recovery/internal/phases.h"
 
-namespace scalai::sched::recovery_internal {
+namespace scalai::jobs::recovery::internal {
 
 void Ledger::advance(double to_s) {
   SCALAI_CHECK(to_s >= now_s_);
@@ -39,7 +39,7 @@ void Ledger::advance(double to_s) {
       continue;
     }
     const double every_s = setup_.checkpoints.every_s;
-    const double left_s = every_s > 0 ? every_s - period_s_ : kNever;
+    const double left_s = every_s > 0 ? every_s - period_s_ : policy::kNever;
     const bool reaches = left_s <= to_s - now_s_;
     train(reaches ? left_s : to_s - now_s_);
     if (!reaches) {
@@ -106,7 +106,7 @@ void Ledger::note() {
   add_phase(result_.phases, {.from_s = now_s_, .live = live_, .used = used_, .samples_per_s = stands ? 0 : rate_});
 }
 
-RecoveryResult Ledger::result() {
+policy::RecoveryResult Ledger::result() {
   result_.to_s = now_s_;
   if (!started_) result_.from_s = now_s_;
   result_.samples = samples_;
@@ -121,4 +121,4 @@ RecoveryResult Ledger::result() {
   return result_;
 }
 
-}  // namespace scalai::sched::recovery_internal
+}  // namespace scalai::jobs::recovery::internal

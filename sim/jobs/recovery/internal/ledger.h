@@ -4,7 +4,7 @@
 
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::recovery_internal {
+namespace scalai::jobs::recovery::internal {
 
 class Ledger {
  public:
@@ -33,7 +33,7 @@ class Ledger {
   void fatal() { ++result_.fatal; }
   void note();  // a phase, if anything changed
 
-  RecoveryResult result();
+  policy::RecoveryResult result();
 
  private:
   void train(double seconds);
@@ -53,7 +53,7 @@ class Ledger {
   double unsaved_s_ = 0, unsaved_gpu_h_ = 0;  // of it, since the checkpoint that counts
   bool started_ = false;
   double host_s_ = 0;
-  RecoveryResult result_;
+  policy::RecoveryResult result_;
 };
 
-}  // namespace scalai::sched::recovery_internal
+}  // namespace scalai::jobs::recovery::internal

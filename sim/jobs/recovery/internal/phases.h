@@ -6,13 +6,13 @@
 
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::recovery_internal {
+namespace scalai::jobs::recovery::internal {
 
 inline constexpr size_t kMaxPhases = 65'536;
 
-inline void add_phase(std::vector<RecoveryPhase>& phases, const RecoveryPhase& phase) {
+inline void add_phase(std::vector<policy::RecoveryPhase>& phases, const policy::RecoveryPhase& phase) {
   if (!phases.empty()) {
-    RecoveryPhase& last = phases.back();
+    policy::RecoveryPhase& last = phases.back();
     if (last.live == phase.live && last.used == phase.used && last.samples_per_s == phase.samples_per_s) return;
     if (last.from_s == phase.from_s) return (void)(last = phase);
   }
@@ -23,4 +23,4 @@ inline void add_phase(std::vector<RecoveryPhase>& phases, const RecoveryPhase& p
   phases.push_back(phase);
 }
 
-}  // namespace scalai::sched::recovery_internal
+}  // namespace scalai::jobs::recovery::internal

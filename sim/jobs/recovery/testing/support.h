@@ -7,10 +7,10 @@
 
 #include "sim/jobs/recovery/recovery.h"
 
-namespace scalai::sched::testing {
+namespace scalai::jobs::testing {
 
-inline FleetEvent host_event(double at_s, FleetEvent::Kind kind, const std::vector<int>& hosts) {
-  FleetEvent event;
+inline policy::FleetEvent host_event(double at_s, policy::FleetEvent::Kind kind, const std::vector<int>& hosts) {
+  policy::FleetEvent event;
   event.at_s = at_s;
   event.kind = kind;
   for (const int host : hosts) event.hosts.emplace_back(host);
@@ -18,7 +18,8 @@ inline FleetEvent host_event(double at_s, FleetEvent::Kind kind, const std::vect
 }
 
 // As many samples a second as hosts; a change costs 20 s, the first start nothing; steps of 4 samples.
-inline RecoverySetup linear_setup(RecoveryDesign design, const Availability& availability, int hosts, double until_s) {
+inline RecoverySetup linear_setup(RecoveryDesign design, const policy::Availability& availability, int hosts,
+                                  double until_s) {
   RecoverySetup setup;
   setup.design = design;
   setup.availability = &availability;
@@ -31,9 +32,9 @@ inline RecoverySetup linear_setup(RecoveryDesign design, const Availability& ava
   return setup;
 }
 
-inline double all_gpu_hours(const RecoveryResult& result) {
+inline double all_gpu_hours(const policy::RecoveryResult& result) {
   return result.training_gpu_h + result.lost_gpu_h + result.changing_gpu_h + result.checkpoint_gpu_h +
          result.idle_gpu_h;
 }
 
-}  // namespace scalai::sched::testing
+}  // namespace scalai::jobs::testing

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ptc/scenario/scenario_parts.h"
-#include "ptc/scenario/trace/import.h"
+#include "ptc/run/scenario/scenario_parts.h"
+#include "ptc/run/scenario/trace/import.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 namespace scalai::scenario::internal {
@@ -67,8 +67,8 @@ struct TraceChoice {
   std::string file, format, generator;
   std::vector<std::string> set;
 };
-std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoice& choice,
-                                          sched::TraceContent content);
+std::optional<trace::Imported> read_trace(SchedContext& context, const TraceChoice& choice,
+                                          trace::TraceContent content);
 // "gavel trace physical.trace" or "generator poisson".
 std::string describe(const TraceChoice& choice);
 
@@ -91,7 +91,7 @@ void build_changes(SchedContext& context);
 void build_slices(SchedContext& context);
 void build_recovery(SchedContext& context);
 
-// The costs of a strategy as ptc/sched takes them.
-sched::ChangeStrategy change_strategy(const std::string& name, const std::vector<CostOverride>& overrides);
+// The costs of a strategy as ptc/run/policy takes them.
+jobs::ChangeStrategy change_strategy(const std::string& name, const std::vector<CostOverride>& overrides);
 
 }  // namespace scalai::scenario::internal

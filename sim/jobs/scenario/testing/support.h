@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
-namespace scalai::scenario::testing_support {
+namespace scalai::scenario::testing {
 
 inline const std::string kHead = "name: \"x\"\nseed: 3\n";
 inline const std::string kCluster =
@@ -42,4 +42,4 @@ class ClusterScenarios : public ::testing::Test {
   std::string folder_;
 };
 
-}  // namespace scalai::scenario::testing_support
+}  // namespace scalai::scenario::testing

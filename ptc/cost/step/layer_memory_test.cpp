@@ -1,0 +1,123 @@
+// What is kept and what is computed again, with sizes that can be multiplied in the head.
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "ptc/base/status.h"
+#include "ptc/cost/step/memory.h"
+
+namespace scalai::step {
+namespace layer_memory_test {
+
+using collection::ParallelConfig;
+
+ModelShape small_gpt() {
+  return transformer_shape({.name = "small",
+                            .layers = 4,
+                            .hidden = 8,
+                            .heads = 4,
+                            .biases = true,
+                            .dropout = true,
+                            .positions = true,
+                            .vocab = 300,
+                            .sequence = 16,
+                            .tied = true});
+}
+
+ModelShape small_mixture() {
+  return transformer_shape({.name = "small-mixture",
+                            .layers = 4,
+                            .hidden = 8,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .ffn = 20,
+                            .gated = true,
+                            .vocab = 300,
+                            .sequence = 16,
+                            .experts = 4,
+                            .experts_per_token = 2});
+}
+
+Training small_training(std::string_view recompute) {
+  return {.global_batch = 8,
+          .micro_batch = 2,
+          .sequence = 16,
+          .precision = find_precision("bf16").value(),
+          .recompute = find_recompute(recompute).value()};
+}
+
+double term(const Workload& workload, std::string_view name) { return memory_of(workload).stages.front().bytes(name); }
+
+// Bytes a token of a layer with 8 hidden elements: norm inputs 4h, inputs of matrices 4h, masks 2h, attention 8h, the
+// block around its non-linearity 4 · 4h.
+TEST(Recomputation, PartsThatAreComputedAgainAreNotKept) {
+  const ModelShape model = small_gpt();
+  const double sbh = 32 * 8;
+  const auto kept = [&](const char* name) { return layer_activation_bytes({model, {}, small_training(name)}); };
+  const auto again = [&](const char* name) {
+    return term({model, {}, small_training(name)}, memory_term::kRecomputed);
+  };
+  EXPECT_DOUBLE_EQ(kept("none"), sbh * 34);
+  EXPECT_DOUBLE_EQ(kept("layernorm"), sbh * (34 - 4));
+  EXPECT_DOUBLE_EQ(kept("mlp"), sbh * (34 - 16));
+  EXPECT_DOUBLE_EQ(kept("layernorm+mlp"), sbh * (34 - 20));
+  EXPECT_DOUBLE_EQ(again("layernorm+mlp"), sbh * 20);
+  EXPECT_DOUBLE_EQ(kept("moe+moe_act"), sbh * 34);  // it has no experts
+  EXPECT_DOUBLE_EQ(again("moe+moe_act"), 0);
+  // Input, queries, values, result of attention, first matrix of the block.
+  EXPECT_DOUBLE_EQ(kept("op"), sbh * 2 * (1 + 3 + 4));
+  EXPECT_DOUBLE_EQ(again("op"), sbh * (34 - 16));
+}
+
+TEST(Recomputation, PartsOfExpertsAreNotKept) {
+  const ModelShape model = small_mixture();
+  const double tokens = 32, h = 8, ffn = 20;
+  const auto kept = [&](const char* name, const ParallelConfig& config = {}) {
+    return layer_activation_bytes({model, config, small_training(name)});
+  };
+  EXPECT_DOUBLE_EQ(kept("none") - kept("moe_act"), tokens * 2 * 2 * ffn);
+  EXPECT_DOUBLE_EQ(kept("none") - kept("moe"), tokens * 2 * (2 * 2 * h + 2 * 3 * ffn));
+  EXPECT_DOUBLE_EQ(kept("none") - kept("mlp"), 0);
+  // Both ranks of etp gather the tokens; what comes back goes to the rank it came from.
+  const ParallelConfig two = {.tp = 2, .etp = 2};
+  EXPECT_DOUBLE_EQ(kept("none", two) - kept("moe", two), tokens / 2 * 2 * (2 * 2 * h + 2 * h + 2 * 3 * ffn));
+  // Input, queries and the result of attention, values of two of four heads; both trips of two copies.
+  EXPECT_DOUBLE_EQ(kept("op"), tokens * 2 * (h + 2 * h + h / 2 + 4 * h));
+}
+
+// Of a shared expert of 12: gate, up and the result, 2 bytes each.
+TEST(Recomputation, ASharedExpertIsKeptOnce) {
+  ModelShape shared = small_mixture();
+  const double none = layer_activation_bytes({shared, {}, small_training("none")});
+  shared.shared_ffn = 12;
+  shared = transformer_shape(shared);
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({shared, {}, small_training("none")}) - none, 32 * 3 * 2 * 12);
+}
+
+TEST(Recomputation, OffloadedModulesAreNotOnTheGpu) {
+  const ModelShape model = small_mixture();
+  Training training = small_training("none");
+  const double none = layer_activation_bytes({model, {}, training});
+  const double kept = layer_activation_bytes({model, {}, small_training("moe+layernorm")});
+  training.offloaded_modules = Recompute::kExperts | Recompute::kNorms;
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({model, {}, training}), kept);
+  EXPECT_LT(kept, none);
+  EXPECT_DOUBLE_EQ(term({model, {}, training}, memory_term::kRecomputed), 0);
+}
+
+TEST(Recomputation, LayersOfAChunk) {
+  const ModelShape model = small_gpt();
+  const auto activations = [&](const char* name, const ParallelConfig& config) {
+    return term({model, config, small_training(name)}, memory_term::kActivations);
+  };
+  const ParallelConfig one = {};
+  const double none = activations("none", one), full = activations("full", one);
+  EXPECT_DOUBLE_EQ(activations("full-first-1", one), full / 4 + none * 3 / 4);
+  EXPECT_DOUBLE_EQ(activations("full-every-2", one), (full + none) / 2);
+  const ParallelConfig chunks = {.pp = 2, .vpp = 2};  // of a layer each
+  EXPECT_DOUBLE_EQ(activations("full-first-1", chunks), activations("full", chunks));
+  EXPECT_DOUBLE_EQ(activations("full-every-2", chunks), activations("none", chunks));
+}
+
+}  // namespace layer_memory_test
+}  // namespace scalai::step

@@ -1,0 +1,474 @@
+#include "ptc/cost/step/layer_work.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ptc/cost/step/internal/layer_kernels.h"
+
+namespace scalai::step {
+namespace {
+
+using namespace internal;
+
+// A collective's kernels take some of the multiprocessors and of the memory bandwidth from the product beside it.
+constexpr double kOverlapCost = 0.15;
+// Small kernels of routing, permutation and the counts of tokens for a layer and micro-batch, forward and backward. A
+// profile of Qwen3-30B on 16 H100 has 463,348 kernels in a step of 64 micro-batches and 48 layers (Megatron-Bridge):
+// 151 a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
+constexpr double kRoutingForward = 30, kRoutingBackward = 43;
+
+// Kernels that make one operand FP8: its largest value, the scale, the cast (Transformer Engine, current scaling); with
+// MXFP8 the cast and the scales' order for the product and for its transpose.
+constexpr double kCastKernels = 3;
+
+// Keys and values around the ring, each of cp − 1 steps beside a cp-th of attention.
+Communication context_ring(const Context& c, double core_s, double factor) {
+  const Core core(c);
+  if (core.cp <= 1) return {};
+  const double bytes = factor * 2 * core.kv_heads * core.dim * core.samples * core.queries() * c.e;
+  const Communication step = message(c.links, c.hardware.cp.hosts() > 1, bytes);
+  return times(exposed(step, core_s / core.cp), core.cp - 1);
+}
+
+// ---- a block: what lies between two residuals ----------------------------------------------------------------------
+
+// A column-parallel linear layer, what follows it, a row-parallel one. `middle_*` are the kernels between both.
+struct Block {
+  Linear column, row;
+  KernelTime middle_forward, middle_backward;
+  double cast_elements;     // inputs of the row-parallel layer
+  int input_gradients = 1;  // of the column-parallel layer, each summed over tp by itself
+};
+
+// What is left of a collective beside a product, where the code overlaps from `from` on.
+Communication beside(const Context& c, Overlap from, const Communication& whole, double work_s, double first = 0) {
+  return c.training().overlap >= from ? exposed(whole, work_s, first) : whole;
+}
+
+// Without norm and residual.
+void inner_forward(const Context& c, const Block& block, ChunkWork& work) {
+  KernelTime time(c.rates);
+  block.column.forward(time);
+  cast(c, block.cast_elements, time);
+  block.row.forward(time);
+  add(time, work);
+  add(block.middle_forward, work);
+  if (c.t <= 1) return;
+  if (!c.sequence_parallel) return add(c.tensor(Collective::kAllReduce), work.tp);
+  const Communication gather = c.tensor(Collective::kAllGather), scatter = c.tensor(Collective::kReduceScatter);
+  add(beside(c, Overlap::kAll, gather, block.column.forward_s(c)), work.tp);
+  add(beside(c, Overlap::kAll, scatter, block.row.forward_s(c), 1 / c.t), work.tp);
+}
+
+void norm_and_residual(const Context& c, ChunkWork& work) {
+  KernelTime time(c.rates);
+  norm_forward(c, time);
+  residual_forward(c, time);
+  add(time, work);
+}
+
+void block_forward(const Context& c, const Block& block, ChunkWork& work) {
+  inner_forward(c, block, work);
+  norm_and_residual(c, work);
+}
+
+void inner_backward(const Context& c, const Block& block, ChunkWork& work) {
+  KernelTime time(c.rates);
+  cast(c, block.row.rows * block.row.out + block.column.rows * block.column.out, time);
+  block.row.input_gradient(time);
+  block.row.weight_gradient(time);
+  block.column.input_gradient(time);
+  block.column.weight_gradient(time);
+  add(time, work);
+  add(block.middle_backward, work);
+  if (c.t <= 1) return;
+  const double column_weight_s = block.column.weight_gradient_s(c);
+  if (!c.sequence_parallel) {
+    const Communication sum = times(c.tensor(Collective::kAllReduce), block.input_gradients);
+    return add(beside(c, Overlap::kWeightGradients, sum, column_weight_s), work.tp);
+  }
+  const Communication gather = c.tensor(Collective::kAllGather), scatter = c.tensor(Collective::kReduceScatter);
+  add(beside(c, Overlap::kAll, gather, block.row.input_gradient_s(c)), work.tp);
+  // Inputs are gathered again, unless they were kept.
+  if (!c.scaling) add(beside(c, Overlap::kWeightGradients, gather, block.column.input_gradient_s(c)), work.tp);
+  add(beside(c, Overlap::kWeightGradients, scatter, column_weight_s), work.tp);
+}
+
+void block_backward(const Context& c, const Block& block, ChunkWork& work) {
+  inner_backward(c, block, work);
+  KernelTime time(c.rates);
+  residual_backward(c, time);
+  norm_backward(c, time);
+  add(time, work);
+}
+
+// ---- experts -------------------------------------------------------------------------------------------------------
+
+struct Experts {
+  double routed;  // token copies that a rank sends to experts
+  double rows;    // token copies that each local expert gets
+  double local;   // experts on a rank
+  double etp;
+  double ffn;  // of an expert on a rank
+  explicit Experts(const Context& c) {
+    const collection::ParallelConfig& config = c.workload.config;
+    etp = config.etp;
+    ffn = static_cast<double>(c.model().ffn) / etp;
+    local = static_cast<double>(c.model().experts) / config.ep;
+    routed = c.tokens / c.t * c.model().experts_per_token;
+    rows = routed * etp / local;
+  }
+  Linear first(const Context& c) const { return {c, rows, c.h, ffn * (c.model().gated ? 2 : 1), local}; }
+  Linear second(const Context& c) const { return {c, rows, ffn, c.h, local}; }
+};
+
+Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
+  const double bytes = experts.routed * c.h * c.e, k = c.model().experts_per_token;
+  const Communication sent = c.training().dispatch == Dispatch::kOnce
+                                 ? dispatch_once(c.links, c.hardware.ep, bytes / k, k)
+                                 : collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);
+  return together(sent, collective(c.links, over_etp, c.hardware.etp, bytes * experts.etp));
+}
+
+void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
+  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
+  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+}
+
+// Megatron-Core's order (TransformerLayerSchedulePlan::run) for this layer forward beside another micro-batch's
+// backward:
+//   network     gradients back from   |  tokens there,            |  results back
+//               the router's ranks    |  then their gradients     |
+//   GPU         attention             |  experts backward,        |  attention
+//               forward               |  then forward             |  backward
+// `forward` and `backward` are this layer's work, of which the experts have `sparse_…`.
+void overlap_trips(const Context& c, const Experts& experts, double sparse_forward_s, double sparse_backward_s,
+                   LayerWork& work) {
+  const Communication there = expert_trip(c, experts, Collective::kAllGather);
+  const Communication back = expert_trip(c, experts, Collective::kReduceScatter);
+  const double dense_forward_s = work.forward.seconds() - sparse_forward_s;
+  const double dense_backward_s = work.backward.seconds() - sparse_backward_s;
+  add(exposed(there, sparse_backward_s), work.forward.ep);
+  add(exposed(back, dense_backward_s), work.forward.ep);
+  add(exposed(back, dense_forward_s), work.backward.ep);
+  add(exposed(there, sparse_forward_s), work.backward.ep);
+}
+
+// FP8: each local expert's rows are cast by kernels of their own before each of two products.
+void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
+}
+
+// FP8: tokens of each expert are copied to places that products can start at, and results back. Whole-step graphs need
+// dispatchers that do so themselves.
+void pad_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.fp8() || c.training().cuda_graphs) return;
+  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
+    time.memory(2 * c.e * experts.rows * experts.local * c.h);
+}
+
+// All-to-all: what came of each rank is sorted by local expert, and back (token_dispatcher.py, sort_chunks_by_idxs of
+// MoEAlltoAllTokenDispatcher). Other dispatchers put tokens into their places at once.
+void sort_by_expert(const Context& c, const Experts& experts, KernelTime& time) {
+  if (c.training().dispatch == Dispatch::kOnce || c.workload.config.ep == 1 || experts.local <= 1) return;
+  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
+    time.memory(2 * c.e * experts.rows * experts.local * c.h);
+}
+
+// Experts with biases are GPT-OSS's, whose gate and linear half are clamped, each by a kernel of its own, and put
+// together again before the non-linearity (fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+bool clamps(const Context& c) { return c.model().biases && c.model().gated && !c.training().cuda_graphs; }
+void clamp_forward(const Context& c, double elements, KernelTime& time) {
+  if (!clamps(c)) return;
+  for (int half = 0; half < 2; ++half) time.memory(2 * c.e * elements);
+  time.memory(4 * c.e * elements);
+}
+// Each half's gradient by what was clamped, and both put together.
+void clamp_backward(const Context& c, double elements, KernelTime& time) {
+  if (!clamps(c)) return;
+  for (int half = 0; half < 2; ++half) time.memory(3 * c.e * elements);
+  time.memory(4 * c.e * elements);
+}
+
+// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the
+// token (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
+void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double elements = experts.rows * experts.local * c.h;
+  time.memory_of_each((4 + (c.e + 4 + 4) + (4 + 4) + (4 + c.e)) * elements, 2 * experts.local + 2);
+}
+// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each
+// multiplied, written and summed. Before the first product, sums of its larger bias.
+void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double rows = experts.rows * experts.local;
+  time.memory_of_each(((c.e + 4) + (4 + c.e) + 2 * c.e + 2 * (4 + 4 + 4)) * rows * c.h, 5 * experts.local + 2);
+  time.memory_of_each(c.e * rows * experts.ffn * (c.model().gated ? 2 : 1), experts.local);
+}
+
+// The non-linearity of all local experts, and its result as the operand of the second product.
+void expert_activation(const Context& c, const Experts& experts, KernelTime& time) {
+  const double rows = experts.rows * experts.local;
+  clamp_forward(c, rows * experts.ffn, time);
+  activation_forward(c, rows, experts.ffn, time);
+  cast(c, rows * experts.ffn, time);
+}
+
+// Router, permutation and products of the experts, without what their messages take.
+void experts_compute(const Context& c, const Experts& experts, ChunkWork& work) {
+  KernelTime time(c.rates);
+  time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
+  time.memory(2 * c.e * experts.routed * c.h);  // permuted
+  time.launched(kRoutingForward);
+  sort_by_expert(c, experts, time);
+  pad_experts(c, experts, time);
+  cast_experts(c, experts, time);
+  cast(c, experts.rows * experts.local * c.h, time);  // no norm writes it, as before dense products
+  experts.first(c).forward(time);
+  expert_activation(c, experts, time);
+  experts.second(c).forward(time);
+  add_expert_biases(c, experts, time);
+  time.memory(2 * c.e * experts.routed * c.h);  // weighted and added up
+  add(time, work);
+}
+
+void experts_forward(const Context& c, ChunkWork& work) {
+  const Experts experts(c);
+  experts_compute(c, experts, work);
+  norm_and_residual(c, work);
+}
+
+void experts_backward(const Context& c, ChunkWork& work) {
+  const Experts experts(c);
+  const Linear first = experts.first(c), second = experts.second(c);
+  KernelTime time(c.rates);
+  residual_backward(c, time);
+  time.memory(2 * 2 * c.e * experts.routed * c.h);
+  time.launched(kRoutingBackward);
+  sort_by_expert(c, experts, time);
+  pad_experts(c, experts, time);
+  cast_experts(c, experts, time);
+  sum_expert_biases(c, experts, time);
+  for (const Linear* linear : {&second, &first}) {
+    cast(c, linear->rows * linear->count * linear->out, time);
+    linear->input_gradient(time);
+    linear->weight_gradient(time);
+  }
+  activation_backward(c, experts.rows * experts.local, experts.ffn, time);
+  clamp_backward(c, experts.rows * experts.local * experts.ffn, time);
+  for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
+  norm_backward(c, time);
+  add(time, work);
+}
+
+Block feed_forward_block(const Context& c, int64_t width) {
+  const double ffn = static_cast<double>(width) / c.t;
+  Block block{.column = Linear(c, c.tokens, c.h, ffn * (c.model().gated ? 2 : 1)),
+              .row = Linear(c, c.tokens, ffn, c.h),
+              .middle_forward = KernelTime(c.rates),
+              .middle_backward = KernelTime(c.rates),
+              .cast_elements = c.tokens * ffn,
+              .input_gradients = (c.scaling || c.internevo) && c.model().gated ? 2 : 1};
+  activation_forward(c, c.tokens, ffn, block.middle_forward);
+  activation_backward(c, c.tokens, ffn, block.middle_backward);
+  return block;
+}
+
+void add_experts(const Context& c, LayerWork& work) {
+  const Experts experts(c);
+  ChunkWork forward, backward;
+  experts_forward(c, forward);
+  experts_backward(c, backward);
+  if (c.model().shared_ffn > 0) {
+    const Block shared = feed_forward_block(c, c.model().shared_ffn);
+    inner_forward(c, shared, forward);
+    inner_backward(c, shared, backward);
+  }
+  work = {together(work.forward, forward), together(work.backward, backward)};
+  if (c.training().expert_overlap) return overlap_trips(c, experts, forward.seconds(), backward.seconds(), work);
+  add_trips(c, experts, work.forward);
+  add_trips(c, experts, work.backward);
+}
+
+// ---- both blocks of a layer ----------------------------------------------------------------------------------------
+
+Block attention_block(const Context& c) {
+  const ModelShape& m = c.model();
+  const double q = static_cast<double>(m.heads * m.head_dim) / c.t;
+  const double kv = 2 * std::max(1.0, m.kv_heads / c.t) * static_cast<double>(m.head_dim);
+  // The four or five products of latent attention count as one of as many operations.
+  const double latent =
+      (static_cast<double>(m.attention_in_params) / c.t + static_cast<double>(m.attention_whole_params)) / c.h;
+  Block block{.column = Linear(c, c.tokens, c.h, m.latent ? latent : q + kv),
+              .row = Linear(c, c.tokens, static_cast<double>(m.attention_out_params) / c.h / c.t, c.h),
+              .middle_forward = KernelTime(c.rates),
+              .middle_backward = KernelTime(c.rates),
+              .cast_elements = c.tokens * q};
+  rotary(c, block.middle_forward);
+  core_forward(c, block.middle_forward);
+  core_backward(c, block.middle_backward);
+  rotary(c, block.middle_backward);
+  return block;
+}
+
+// ---- what the backward pass computes again --------------------------------------------------------------------------
+
+KernelTime core_again(const Context& c) {
+  KernelTime time(c.rates);
+  core_forward(c, time);
+  return time;
+}
+
+// Recompute::Kind::kModules.
+void modules_again(const Context& c, ChunkWork& work) {
+  const Recompute& recompute = c.training().recompute;
+  const bool sparse = c.model().experts > 0;
+  KernelTime time(c.rates);
+  if (recompute.has(Recompute::kNorms)) norm_forward(c, time), norm_forward(c, time);
+  if (sparse && recompute.has(Recompute::kExpertActivation)) expert_activation(c, Experts(c), time);
+  add(time, work);
+  if (recompute.has(Recompute::kCoreAttention)) add(core_again(c), work);
+  if (!sparse && recompute.has(Recompute::kFeedForward)) inner_forward(c, feed_forward_block(c, c.model().ffn), work);
+  if (!sparse || !recompute.has(Recompute::kExperts)) return;
+  experts_compute(c, Experts(c), work);
+  add_trips(c, Experts(c), work);
+}
+
+// Recompute::Kind::kOperations. Products in their order are queries, keys, values, projection and those of the
+// feed-forward block, a matrix each; the second, fourth … are computed again. Products of experts go by another name
+// than those that count, so all of them are.
+void operations_again(const Context& c, ChunkWork& work) {
+  const Block attention = attention_block(c);
+  const Core core(c);
+  KernelTime time(c.rates);
+  norm_forward(c, time);
+  norm_forward(c, time);
+  Linear(c, c.tokens, c.h, core.kv_heads * core.dim).forward(time);
+  rotary(c, time);
+  cast(c, attention.cast_elements, time);
+  attention.row.forward(time);
+  residual_forward(c, time);
+  if (c.model().experts > 0) {
+    add(time, work);
+    return experts_compute(c, Experts(c), work);
+  }
+  const Block feed_forward = feed_forward_block(c, c.model().ffn);
+  const double ffn = feed_forward.row.in;
+  c.model().gated ? Linear(c, c.tokens, c.h, ffn).forward(time) : feed_forward.row.forward(time);
+  activation_forward(c, c.tokens, ffn, time);
+  cast(c, feed_forward.cast_elements, time);
+  add(time, work);
+}
+
+}  // namespace
+
+Communication exposed(const Communication& whole, double beside_s, double first) {
+  if (whole.seconds <= 0) return whole;
+  const double share = std::max({kOverlapCost, first, (whole.seconds - beside_s) / whole.seconds});
+  return times(whole, std::min(1.0, share));
+}
+
+ChunkWork times(const ChunkWork& one, double factor) {
+  return {.matrix_s = one.matrix_s * factor,
+          .memory_s = one.memory_s * factor,
+          .launch_s = one.launch_s * factor,
+          .tp = times(one.tp, factor),
+          .cp = times(one.cp, factor),
+          .ep = times(one.ep, factor),
+          .dp = times(one.dp, factor)};
+}
+
+ChunkWork together(const ChunkWork& a, const ChunkWork& b) {
+  return {.matrix_s = a.matrix_s + b.matrix_s,
+          .memory_s = a.memory_s + b.memory_s,
+          .launch_s = a.launch_s + b.launch_s,
+          .tp = together(a.tp, b.tp),
+          .cp = together(a.cp, b.cp),
+          .ep = together(a.ep, b.ep),
+          .dp = together(a.dp, b.dp)};
+}
+
+LayerWork layer_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
+  const Context c(workload, hardware, gpu);
+  const Block attention = attention_block(c);
+  LayerWork work;
+  block_forward(c, attention, work.forward);
+  block_backward(c, attention, work.backward);
+  work.forward.cp = context_ring(c, core_again(c).seconds(), 1);
+  work.backward.cp = context_ring(c, attention.middle_backward.seconds(), 2);
+  if (workload.model.experts > 0) {
+    add_experts(c, work);
+  } else {
+    const Block feed_forward = feed_forward_block(c, c.model().ffn);
+    block_forward(c, feed_forward, work.forward);
+    block_backward(c, feed_forward, work.backward);
+  }
+  switch (workload.training.recompute.kind) {
+    case Recompute::Kind::kNothing: break;
+    case Recompute::Kind::kModules: modules_again(c, work.backward); break;
+    case Recompute::Kind::kOperations: operations_again(c, work.backward); break;
+    case Recompute::Kind::kLayers: work.backward = together(work.backward, work.forward);
+  }
+  return work;
+}
+
+LayerWork first_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
+  const Context c(workload, hardware, gpu);
+  LayerWork work;
+  KernelTime forward(c.rates), backward(c.rates);
+  forward.memory(2 * c.e * c.tokens * c.h);
+  if (c.model().dropout) forward.memory((2 * c.e + 1) * c.outside * c.h);
+  if (c.model().dropout) backward.memory((2 * c.e + 1) * c.outside * c.h);
+  backward.memory((c.e + c.gradient_bytes()) * c.tokens * c.h);
+  add(forward, work.forward);
+  add(backward, work.backward);
+  const Collective kind = c.sequence_parallel ? Collective::kReduceScatter : Collective::kAllReduce;
+  work.forward.tp = c.tensor(kind);
+  if (c.sequence_parallel) work.backward.tp = c.tensor(Collective::kAllGather);
+  return work;
+}
+
+// Bytes a logit of `e` bytes that the loss reads and writes, a kernel each.
+struct LossBytes {
+  std::vector<double> forward, backward;
+};
+LossBytes loss_bytes(Loss loss, double e) {
+  switch (loss) {
+    // To 32 bits, maximum, difference, exponential, sum, quotient; back: copy, scale, to 16 bits.
+    case Loss::kSeparate: return {{e + 4, 4, 8, 8, 4, 8}, {8, 8, 4 + e}};
+    // To 32 bits with the maximum; difference, exponential and sum; quotient; back: scale and to 16 bits.
+    case Loss::kCompiled: return {{e + 4, 8, 8}, {8 + e}};
+    // Read for maximum and sum, read and replaced by the gradient; back: scaled.
+    case Loss::kFused: return {{3 * e}, {2 * e}};
+  }
+  return {};
+}
+
+LayerWork last_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
+  const Context c(workload, hardware, gpu);
+  const double vocab = static_cast<double>(c.model().vocab) / c.t, logits = c.tokens * vocab;
+  // Logits stay in 16 bits also where the layers are FP8; the loss is in 32.
+  const Product product{c.tokens, vocab, c.h, 1, c.e, c.e};
+  LayerWork work;
+  KernelTime forward(c.rates), backward(c.rates);
+  norm_forward(c, forward);
+  forward.product_in_16_bits(product);
+  const LossBytes loss = loss_bytes(workload.training.loss_kernels(), c.e);
+  for (const double bytes : loss.forward) forward.memory(bytes * logits);
+  for (const double bytes : loss.backward) backward.memory(bytes * logits);
+  backward.product_in_16_bits({c.tokens, c.h, vocab, 1, c.e, c.e});
+  backward.product_in_16_bits({vocab, c.h, c.tokens, 1, c.e, c.gradient_bytes()});
+  norm_backward(c, backward);
+  add(forward, work.forward);
+  add(backward, work.backward);
+  if (c.t <= 1) return work;
+  if (c.sequence_parallel) {
+    work.forward.tp = c.tensor(Collective::kAllGather);
+    work.backward.tp = c.tensor(Collective::kReduceScatter);
+  } else {
+    work.backward.tp = c.tensor(Collective::kAllReduce);
+  }
+  return work;
+}
+
+}  // namespace scalai::step

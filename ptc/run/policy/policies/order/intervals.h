@@ -1,0 +1,14 @@
+#pragma once
+// Wraps a policy so that it decides only at multiples of an interval, as in simulators with fixed steps. Events in
+// between are delivered at the next multiple, and its wake-ups are rounded up. One thread.
+
+#include <memory>
+
+#include "ptc/run/policy/policy.h"
+
+namespace scalai::policy {
+
+// Owns `policy`. CHECK: interval_s > 0.
+std::unique_ptr<Policy> at_intervals(std::unique_ptr<Policy> policy, double interval_s);
+
+}  // namespace scalai::policy
