@@ -1,38 +1,54 @@
+#include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/stats.h"
 #include "apps/commands.h"
+#include "apps/data/data_command.h"
+#include "apps/jobs/commands.h"
 #include "apps/parallelize/host_traffic.h"
+#include "apps/sim/sim_command.h"
+
+namespace scalai::apps {
+namespace {
+
+Program checkpoint_program() {
+  return {.name = "scalai-checkpoint",
+          .summary = "Shows, verifies, measures and reshards checkpoints.",
+          .commands = {checkpoint_command(), stats_command(), {stats_parts_spec(), nullptr}, reshard_command()},
+          .external = {},
+          .former = {{"reshard", {"checkpoint", "reshard"}}},
+          .typed = "scalai"};
+}
+
+Program data_program() {
+  return {.name = "scalai-data",
+          .summary = "Indexes a dataset, and shows which data-parallel rank reads what.",
+          .commands = {data_index_command(), data_show_command()},
+          .external = {}};
+}
+
+}  // namespace
+}  // namespace scalai::apps
 
 int main(int argc, char** argv) {
   const scalai::Program program{
       .name = "scalai",
       .summary = "Plans, simulates and executes reconfigurations of deep-learning jobs.",
       .commands = {scalai::apps::validate_command(), scalai::apps::models_command(), scalai::apps::machines_command(),
-                   scalai::apps::plan_command(), scalai::apps::parallelize_command(), scalai::apps::compare_command(),
-                   scalai::apps::report_command(), scalai::apps::replay_command(), scalai::apps::init_command(),
-                   scalai::apps::explain_command(), scalai::apps::schema_command()},
+                   scalai::apps::plan_command(), scalai::apps::parallelize_command(), scalai::apps::sim_command(),
+                   scalai::apps::compare_command(), scalai::apps::report_command(), scalai::apps::replay_command(),
+                   scalai::apps::policies_command(), scalai::apps::import_command(), scalai::apps::sweep_command(),
+                   scalai::apps::breakeven_command(), scalai::apps::init_command(), scalai::apps::explain_command(),
+                   scalai::apps::schema_command()},
       .external = {{"accuracy", "how far each kind of answer may be trusted: published numbers beside ours"},
-                   {"breakeven", "the restart cost at which two policies change places"},
-                   {"checkpoint", "show, verify, measure and reshard checkpoints"},
-                   {"data", "index a dataset, show which rank reads what"},
                    {"doctor", "say what this machine has for runs on GPUs and between machines"},
                    {"exec", "run a scenario for real, on worker processes"},
                    {"fs", "show checkpoints in any layout, and datasets by rank, as files"},
-                   {"import", "read public traces of jobs, spot instances and prices; make some up"},
                    {"launch", "train a program whose GPUs change, without a scenario"},
                    {"near", "run a pipeline where its input lies"},
-                   {"policies", "list scheduler policies and recovery designs with their parameters"},
-                   {"sim", "run a scenario in virtual time on a modelled cluster"},
-                   {"sync", "push the weights of a run that trains to receivers in another layout"},
-                   {"sweep", "run a scenario with all combinations of some values, one row each"}},
-      .external_of = {{"accuracy", "accuracy"},
-                      {"breakeven", "jobs"},
-                      {"checkpoint", "checkpoint"},
-                      {"doctor", "exec"},
-                      {"import", "jobs"},
-                      {"launch", "exec"},
-                      {"near", "near"},
-                      {"policies", "jobs"},
-                      {"sync", "exec"},
-                      {"sweep", "jobs"}},
+                   {"sync", "push the weights of a run that trains to receivers in another layout"}},
+      .parts = {{"show, verify, measure and reshard checkpoints", scalai::apps::checkpoint_program()},
+                {"index a dataset, show which rank reads what", scalai::apps::data_program()}},
+      .external_of =
+          {{"accuracy", "accuracy"}, {"doctor", "exec"}, {"launch", "exec"}, {"near", "near"}, {"sync", "exec"}},
       .former = {{"reshard", {"checkpoint", "reshard"}},
                  {"validate-model", {"accuracy", "model"}},
                  {"validate-policies", {"accuracy", "policies"}}},

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 set(_share "${CMAKE_INSTALL_DATADIR}/scalai")
 
-# scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies …): the executable, a man page for it
+# scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS import policies …): the executable, a man page for it
 # and for each of its commands, and completions for bash, zsh and fish. Programs write their pages themselves.
 set(SCALAI_PROGRAMS "")
 function(scalai_install_program)
@@ -21,11 +21,14 @@ function(scalai_install_program)
     include(\"${CMAKE_SOURCE_DIR}/cmake/ScalaiPages.cmake\")" COMPONENT ${ARG_COMPONENT})
 endfunction()
 scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models machines plan parallelize compare report
-                       replay init explain schema)
+                       replay policies import sweep breakeven init explain schema checkpoint "checkpoint reshard"
+                       data "data index" "data show")
+# Programs of before, for a release.
+install(CODE "
+  foreach(_former scalai-checkpoint scalai-data scalai-jobs)
+    file(CREATE_LINK scalai \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\${_former}\" SYMBOLIC)
+  endforeach()" COMPONENT scalai)
 scalai_install_program(COMPONENT scalai TARGET scalai-bounds)
-scalai_install_program(COMPONENT scalai TARGET scalai-checkpoint COMMANDS checkpoint "checkpoint reshard")
-scalai_install_program(COMPONENT scalai TARGET scalai-data COMMANDS index show)
-scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies sweep breakeven)
 scalai_install_program(COMPONENT scalai TARGET scalai-near COMMANDS near worker)
 scalai_install_program(COMPONENT scalai TARGET scalai-accuracy COMMANDS accuracy "accuracy model" "accuracy policies")
 scalai_install_program(COMPONENT sim TARGET scalai-sim)

@@ -8,8 +8,8 @@ function(scalai_write_page arguments)
   string(REGEX MATCH "^\\.TH \"([^\"]+)\"" _title "${_page}")
   string(REPLACE "\\-" "-" _name "${CMAKE_MATCH_1}")
   string(TOLOWER "${_name}" _name)
-  # A command is called by the program `scalai`: scalai-jobs-import is `scalai import`.
-  string(REGEX REPLACE "^scalai-(checkpoint|jobs|accuracy)-(.)" "scalai-\\2" _name "${_name}")
+  # A command is called by the program `scalai`: scalai-accuracy-accuracy-model is `scalai accuracy model`.
+  string(REGEX REPLACE "^scalai-(checkpoint|accuracy)-(.)" "scalai-\\2" _name "${_name}")
   string(REGEX REPLACE "^scalai-exec-(doctor|launch|sync)$" "scalai-\\1" _name "${_name}")
   file(WRITE "${MAN}/${_name}.1" "${_page}")
   set(_file "${MAN}/${_name}.1")

@@ -1,7 +1,8 @@
 #pragma once
 // A job that trains as what `scalai checkpoint stats` looks at: its last step, in the memories of its workers
-// (executor/live). Programs without the executor have none.
+// (executor/live). scalai-exec makes them; scalai hands such calls over to it.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,13 +21,14 @@ struct LiveQuestion {
 // The step stays as it is while this lives, and so does the run's way to it. One thread.
 class LiveSource {
  public:
-  // Errors: NotFound (no run goes on there, no such job, or the program was built without the executor), those of
-  // LiveRun::newest.
-  static absl::StatusOr<std::unique_ptr<LiveSource>> open(const std::string& run, const LiveQuestion& question);
   virtual ~LiveSource() = default;
   virtual const std::shared_ptr<const store::Checkpoint>& checkpoint() const = 0;
   // What workers found. Errors: those of executor::stats_of_step.
   virtual absl::StatusOr<std::vector<store::TensorStats>> stats(const std::vector<size_t>& tensors) const = 0;
 };
+
+// Errors: NotFound (no run goes on there, no such job), those of LiveRun::newest.
+using OpenRun =
+    std::function<absl::StatusOr<std::unique_ptr<LiveSource>>(const std::string& run, const LiveQuestion& question)>;
 
 }  // namespace scalai::apps

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -12,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
-#include "apps/checkpoint/step_device_option.h"
 #include "apps/common/output.h"
 #include "apps/common/transform_option.h"
 #include "ptc/base/json.h"
@@ -363,7 +361,7 @@ absl::Status with_hint(const absl::Status& status, const std::vector<transform::
                       message_of(status) + "\n--to=logical has a place for the scales that quantise adds");
 }
 
-int reshard(const Arguments& arguments) {
+int reshard(const Arguments& arguments, const MakeStepDevice& make_device) {
   const std::vector<std::string> problems = problems_of(arguments);
   if (!problems.empty()) return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(problems, "\n")));
   raise_open_files();  // a checkpoint of a thousand ranks has as many files
@@ -377,10 +375,10 @@ int reshard(const Arguments& arguments) {
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
   open->accept_damage = arguments.flag("accept-damage");
-  if (const absl::Status chosen = choose_step_device(arguments, *open); !chosen.ok()) return report_error(chosen);
-  if (arguments.text("kv") == "replicate" || spec->form == store::ViewForm::kVllm) {
-    open->kv_heads = spec->layout->tp;
-  }
+  auto device = arguments.text("backend") == "cuda" ? make_device() : nullptr;
+  if (!device.ok()) return report_error(device.status());
+  open->device = *std::move(device);
+  if (arguments.text("kv") == "replicate" || spec->form == store::ViewForm::kVllm) open->kv_heads = spec->layout->tp;
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = store::check_places(**source, *spec); !status.ok()) return report_error(status);
@@ -450,7 +448,7 @@ std::vector<OptionSpec> reshard_options() {
 
 }  // namespace
 
-Command reshard_command() {
+Command reshard_command(MakeStepDevice make_device) {
   return {
       {.name = "checkpoint reshard",
        .summary = "write a checkpoint in another layout, in bounded memory",
@@ -473,8 +471,10 @@ same command; what it has written stays in DST.partial until then.)",
                     "scalai checkpoint reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",
                     "scalai checkpoint reshard job/checkpoints/step_00000100 out/ --to=tp2 --model=gpt3-xl --dry-run"},
        .min_arguments = 2,
-       .max_arguments = 2},
-      reshard};
+       .max_arguments = 2,
+       .program_of =
+           [](const Arguments& arguments) { return arguments.text("backend") == "cuda" ? "scalai-exec" : ""; }},
+      [make_device = std::move(make_device)](const Arguments& arguments) { return reshard(arguments, make_device); }};
 }
 
 }  // namespace scalai::apps

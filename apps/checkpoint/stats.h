@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "apps/checkpoint/live_source.h"
 #include "ptc/base/command.h"
 #include "ptc/store/views/checkpoint_stats.h"
 
@@ -42,8 +43,9 @@ std::string wrong_stats_options(const Arguments& arguments);
 // Of the checkpoint whose options begin with `of`: "" or "since-". Errors: those of open_options_of().
 absl::StatusOr<store::OpenOptions> stats_open_options(const Arguments& arguments, const std::string& path,
                                                       const std::string& of);
-// The source on this machine, or of a run. Errors: those of Checkpoint::open and LiveSource::open; of both checkpoints.
-absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments);
+// The source on this machine, or with `open_run` of a run. Errors: those of Checkpoint::open and of `open_run`; of both
+// checkpoints.
+absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments, const OpenRun& open_run = {});
 // Both messages, with the code of the first.
 absl::Status joined_problems(const absl::Status& first, const absl::Status& second);
 

@@ -33,6 +33,7 @@ using store::TensorStats;
 using tensor::ElementStats;
 
 constexpr ptrdiff_t kMostNamed = 5;
+constexpr const char* kRuns = "scalai-exec";  // the program that knows runs
 
 // What a call compares, and what it cannot.
 struct Looked {
@@ -268,19 +269,20 @@ absl::StatusOr<StatsSource::Opened> open_files(const Arguments& arguments, const
 }
 
 // Of a run that trains: what --since compares is read here.
-absl::StatusOr<std::unique_ptr<LiveSource>> open_run(const Arguments& arguments) {
+absl::StatusOr<std::unique_ptr<LiveSource>> run_of(const Arguments& arguments, const OpenRun& open_run) {
   const std::string& path = arguments.positional()[0];
   if (!is_run(path)) return nullptr;
-  return LiveSource::open(
+  SCALAI_CHECK(open_run != nullptr, "calls with a run are those of a program that opens runs");
+  return open_run(
       path,
       {.job = arguments.text("job"), .optimizer = arguments.flag("optimizer"), .elements = arguments.has("since")});
 }
 
-int stats_main(const Arguments& arguments) {
+int stats_main(const Arguments& arguments, const OpenRun& open_run) {
   if (const std::string wrong = wrong_stats_options(arguments); !wrong.empty())
     return usage_error("checkpoint stats", wrong);
   raise_open_files();  // a checkpoint of a thousand ranks has as many files
-  const auto source = open_here(arguments);
+  const auto source = open_here(arguments, open_run);
   return source.ok() ? show_stats(arguments, **source) : report_error(source.status());
 }
 
@@ -294,8 +296,8 @@ absl::StatusOr<store::OpenOptions> stats_open_options(const Arguments& arguments
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments) {
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<LiveSource> run, open_run(arguments));
+absl::StatusOr<std::unique_ptr<StatsSource>> open_here(const Arguments& arguments, const OpenRun& open_run) {
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<LiveSource> run, run_of(arguments, open_run));
   absl::StatusOr<StatsSource::Opened> now = StatsSource::Opened(), since = StatsSource::Opened();
   if (run != nullptr) {
     now = StatsSource::Opened{.path = run->checkpoint()->info().path, .checkpoint = run->checkpoint()};
@@ -398,7 +400,8 @@ of DIR, and looks at what it has. A host that fails leaves its share to the othe
                    "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
                    "scalai checkpoint stats out/ --require-finite --format=json"},
       .min_arguments = 1,
-      .max_arguments = 1};
+      .max_arguments = 1,
+      .program_of = [](const Arguments& arguments) { return is_run(arguments.positional()[0]) ? kRuns : ""; }};
 }
 
 CommandSpec stats_parts_spec() {
@@ -416,6 +419,9 @@ file and starts this on hosts.)",
       .program = "scalai-near"};
 }
 
-Command stats_command() { return {stats_spec(), stats_main}; }
+Command stats_command(OpenRun open_run) {
+  return {stats_spec(),
+          [open_run = std::move(open_run)](const Arguments& arguments) { return stats_main(arguments, open_run); }};
+}
 
 }  // namespace scalai::apps

@@ -22,4 +22,11 @@ absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<
   return invalid(fmt::format("{}", fmt::join(lines, "\n")));
 }
 
+OptionSpec step_backend_option() {
+  return choice_option("backend", "WHERE",
+                       "Where the steps of --transform are computed: by the host's processors, or on a GPU, in chunks "
+                       "that go up and come down beside its work. Both give the same bits.",
+                       {"host", "cuda"}, "host");
+}
+
 }  // namespace scalai::apps

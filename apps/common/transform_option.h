@@ -14,4 +14,6 @@ OptionSpec transform_option();  // --transform=STEP, repeated
 // InvalidArgument: transform::parse_steps, with the option in front of each line.
 absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<std::string>& texts);
 
+OptionSpec step_backend_option();  // --backend=host|cuda: where the steps are computed
+
 }  // namespace scalai::apps

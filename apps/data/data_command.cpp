@@ -10,6 +10,9 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/store/datasets/build.h"
+#ifdef SCALAI_WITH_CURL
+#include "vfs/remote/remote_source.h"
+#endif
 
 namespace scalai::apps {
 namespace {
@@ -86,6 +89,14 @@ again. A FILE may be an http:// or https:// address on a server that gives range
        .min_arguments = 1,
        .max_arguments = -1},
       index};
+}
+
+absl::StatusOr<SourceOpener> data_opener() {
+#ifdef SCALAI_WITH_CURL
+  return vfs::make_opener();
+#else
+  return SourceOpener(open_file_source);
+#endif
 }
 
 }  // namespace scalai::apps

@@ -112,7 +112,7 @@ void show_index(const Samples& samples, const std::string& format) {
   print("\n{}", files.text(stdout_screen()));
 }
 
-std::string joined(const std::vector<int64_t>& ids, bool all) {
+std::string ids_text(const std::vector<int64_t>& ids, bool all) {
   const auto shown = all ? ids.size() : std::min(ids.size(), static_cast<size_t>(kIdsInTable));
   return fmt::format("{}{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(shown), " "),
                      shown < ids.size() ? " …" : "");
@@ -126,7 +126,7 @@ Table table_of_ranks(const std::vector<Share>& shares, bool all_ids) {
     if (i > 0 && share.step != shares[i - 1].step) table.rule();
     table.row({std::to_string(share.step), std::to_string(share.pass), std::to_string(share.rank),
                std::to_string(share.positions.begin), std::to_string(share.ids.size()), std::to_string(share.bytes),
-               joined(share.ids, all_ids)});
+               ids_text(share.ids, all_ids)});
   }
   return table;
 }

@@ -14,6 +14,13 @@ int main(int argc, char** argv) {
       {"launch", exec_launch_command}, {"worker", exec_worker_command}, {"ctl", exec_ctl_command},
       {"sync", exec_sync_command},     {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command},
       {"doctor", exec_doctor_command}};
+  if (argc > 1 && std::strcmp(argv[1], "checkpoint") == 0)  // scalai hands over what needs runs or GPUs
+    return scalai::run_program({.name = "scalai-exec",
+                                .summary = "Measures runs, and reshards checkpoints on GPUs.",
+                                .commands = exec_checkpoint_commands(),
+                                .external = {},
+                                .typed = "scalai"},
+                               argc, argv);
   const bool about = argc > 2 && (std::strcmp(argv[1], "man") == 0 || std::strcmp(argv[1], "complete") == 0);
   // The last word of `complete` is not whole yet.
   if (about && others.contains(argv[2]) && (argc > 3 || argv[1][0] == 'm')) std::swap(argv[1], argv[2]);

@@ -175,7 +175,7 @@ class Search {
 
  private:
   std::vector<std::string> words_of(size_t which, double x) const {
-    std::vector<std::string> words = {request_.scenario, "--format=json"};
+    std::vector<std::string> words = {"sim", request_.scenario, "--format=json"};
     for (const std::string& setting : request_.all_settings_of(which, x)) words.push_back("--set=" + setting);
     return words;
   }
@@ -274,7 +274,7 @@ int breakeven(const Arguments& arguments) {
   if (const absl::Status checked = check_scenarios(*request); !checked.ok()) {
     return report_error(checked);
   }
-  const auto simulator = find_program("scalai-sim");
+  const auto simulator = find_program("scalai");
   if (!simulator.ok()) return report_error(simulator.status());
   const auto result = Search(*request, *simulator).run();
   if (!result.ok()) return report_error(result.status());

@@ -127,7 +127,7 @@ class Sweep {
     }
     if (table_.metrics.empty()) table_.metrics = base_.metrics;
     if (const absl::Status checked = check_points(); !checked.ok()) return report_error(checked);
-    const auto simulator = find_program("scalai-sim");
+    const auto simulator = find_program("scalai");
     if (!simulator.ok()) return report_error(simulator.status());
     const auto swept = digest();
     if (!swept.ok()) return report_error(swept.status());
@@ -189,7 +189,7 @@ class Sweep {
     for (size_t point = 0; point < scenario::point_count(table_.axes); ++point) {
       for (size_t seed = 0; seed < table_.seeds; ++seed) {
         if (journal_.find(point, seed) != nullptr) continue;
-        std::vector<std::string> words = {scenario_, "--format=json"};
+        std::vector<std::string> words = {"sim", scenario_, "--format=json"};
         for (const std::string& setting : scenario::settings_at(table_.axes, point, settings_))
           words.push_back("--set=" + setting);
         if (table_.seeds > 1) words.push_back(fmt::format("--seed={}", base_.seed + seed));

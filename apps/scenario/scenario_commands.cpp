@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 #include "apps/commands.h"
 #include "apps/common/output.h"
 #include "apps/common/report_folders.h"
 #include "ptc/base/file.h"
-#include "ptc/base/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -17,6 +17,7 @@
 #include "ptc/run/control/run.h"
 #include "ptc/run/scenario/scenario_set.h"
 #include "ptc/run/scenario/strategy.h"
+#include "sim/jobs/scenario/scenario_sched.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -31,15 +32,13 @@ absl::StatusOr<std::string> validated(const std::string& path, const std::string
                      counted(scenario.cluster.device_count(), "device"), counted(std::ssize(scenario.events), "event"));
 }
 
-// A scenario of many jobs is another program's. Its exit code.
-int validate_many_jobs(const std::string& path, const std::string& cluster) {
-  const absl::StatusOr<std::string> program = find_program("scalai-jobs");
-  if (!program.ok()) return report_error(program.status());
-  SpawnOptions options{.program = *program, .words = {"scalai-jobs", "validate", path}};
-  if (!cluster.empty()) options.words.push_back("--cluster=" + cluster);
-  std::fflush(nullptr);  // its lines come after ours
-  const absl::StatusOr<pid_t> pid = spawn(options);
-  return pid.ok() ? wait_for(*pid) : report_error(pid.status());
+absl::StatusOr<std::string> validated_jobs(const std::string& path, const std::string& cluster) {
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<scenario::ClusterScenario> scenario,
+                          scenario::load_cluster_scenario(path, {.cluster_file = cluster}));
+  return fmt::format("{} on {}, {} under {}", scenario->workload_text,
+                     counted(scenario->fleet.gpus() / scenario->fleet.per_gpu, "GPU"),
+                     scenario->recovery ? "1 job" : counted(std::ssize(scenario->workload.jobs), "job"),
+                     scenario->policy.name.empty() ? scenario->policy.exec : scenario->policy.name);
 }
 
 int validate(const Arguments& arguments) {
@@ -48,11 +47,8 @@ int validate(const Arguments& arguments) {
   int worst = 0;
   for (const std::string& path : files) {
     const auto text = read_file(path);
-    if (text.ok() && scenario::is_cluster_scenario(*text, path)) {
-      worst = std::max(worst, validate_many_jobs(path, arguments.text("cluster")));
-      continue;
-    }
-    const auto said = validated(path, arguments.text("cluster"));
+    const bool many_jobs = text.ok() && scenario::is_cluster_scenario(*text, path);
+    const auto said = (many_jobs ? validated_jobs : validated)(path, arguments.text("cluster"));
     if (said.ok()) {
       print("{}: ok: {}\n", path, *said);
       continue;

@@ -53,6 +53,8 @@ struct Verb {
   std::string name, help;
 };
 
+class Arguments;
+
 struct CommandSpec {
   std::string name;         // one word, or two: "accuracy model"
   std::string summary;      // one line in `scalai --help`
@@ -70,6 +72,8 @@ struct CommandSpec {
   // The program of the family that answers, "scalai-near": this process becomes it, unless it is that program. "": this
   // one. So a lab registers itself: its program has the same command, with all that this one leaves out.
   std::string program = {};
+  // The same where the call decides. A program of one command, "scalai-sim", gets the words without the command's name.
+  std::function<std::string(const Arguments&)> program_of = {};
 };
 
 // --wide, --color, --quiet, --verbose and --help, which every command has (screen.h).
@@ -115,6 +119,8 @@ struct Command {
   std::function<int(const Arguments&)> run;  // returns the exit code
 };
 
+struct Part;
+
 struct Program {
   std::string name;  // "scalai"
   std::string summary;
@@ -123,6 +129,8 @@ struct Program {
   // process by `scalai-sim …`, found beside this executable or on PATH. Exit code 4 with a hint if it is in neither
   // place.
   std::map<std::string, std::string> external;
+  // Programs inside this one: `scalai data …` is scalai-data, whose file may be a link to this one.
+  std::vector<Part> parts = {};
   // The external commands that belong to a program with several commands: name → program. {"doctor", "exec"}: `scalai
   // doctor` runs `scalai-exec doctor`.
   std::map<std::string, std::string> external_of = {};
@@ -137,11 +145,17 @@ struct Program {
   std::string typed = {};
 };
 
-// Runs the program and returns the exit code. Handles --help, --version, `help COMMAND`, `completion bash|zsh|fish`,
-// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). `complete WORDS…` prints what a shell
-// offers for the last word; the scripts of `completion` call it. Exit code 5: stdout could not be written.
-// Restores the default SIGPIPE handling, so that a closed pipe ends the process. In a single program a file named help,
-// completion or man is given as ./help.
+struct Part {
+  std::string summary;  // its line in the overview
+  // Named after its word, "scalai-data". Its commands follow the word, or begin with it: "checkpoint reshard".
+  Program program;
+};
+
+// Runs the program, or a part by whose name it was called, and returns the exit code. Handles --help, --version, `help
+// COMMAND`, `completion bash|zsh|fish`, `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion).
+// `complete WORDS…` prints what a shell offers for the last word; the scripts of `completion` call it. Exit code 5:
+// stdout could not be written. Restores the default SIGPIPE handling, so that a closed pipe ends the process. In a
+// single program a file named help, completion or man is given as ./help.
 int run_program(const Program& program, int argc, char** argv);
 
 // Prints `scalai sim: error: …` (the command as it was typed) to stderr unless the status is OK, or the message as it

@@ -59,9 +59,24 @@ std::optional<CommandSpec> find_spec(const Program& program, const std::string& 
   return find_builtin(program, name);
 }
 
+// The part that `word` names: "data" of scalai-data.
+const Program* find_part(const Program& program, const std::string& word) {
+  const auto found =
+      std::find_if(program.parts.begin(), program.parts.end(), [&](const Part& part) { return word_of(part) == word; });
+  return found == program.parts.end() ? nullptr : &found->program;
+}
+
+// What a part is asked: without its word, unless its commands begin with it. `words` begin with the part's word.
+Words asked(const Program& part, const Words& words) {
+  const auto begins = [&](const Command& command) { return words_of(command.spec.name).front() == words[0]; };
+  const bool keep = std::any_of(part.commands.begin(), part.commands.end(), begins);
+  return {words.begin() + (keep ? 0 : 1), words.end()};
+}
+
 int unknown_command(const Program& program, const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : program.commands) names.push_back(command.spec.name);
+  for (const Part& part : program.parts) names.push_back(word_of(part));
   for (const auto& [name, summary] : program.external) names.push_back(name);
   for (const CommandSpec& spec : builtin_specs(program)) names.push_back(spec.name);
   const std::string nearest = closest(word, names);
@@ -96,10 +111,16 @@ int exec_external(const Program& program, const std::string& command, Words word
   return exec_program(program.name, file, words);
 }
 
+int dispatch(const Program& program, const Words& given);
+
 int run_help(const Program& program, Words topic) {
   if (topic.empty()) {
     print(program.single ? help_text(program.commands.front().spec) : overview_text(program));
     return 0;
+  }
+  if (const Program* const part = find_part(program, topic[0])) {
+    topic.push_back("--help");
+    return dispatch(*part, asked(*part, topic));
   }
   if (program.external.contains(topic[0])) {
     topic.push_back("--help");
@@ -119,6 +140,7 @@ int run_man(const Program& program, const Words& topic) {
   }
   if (program.external.contains(topic[0]))
     return exec_external(program, topic[0], {topic.begin() + 1, topic.end()}, "man");
+  if (const Program* const part = find_part(program, topic[0])) return run_man(*part, asked(*part, topic));
   const std::string name = fmt::format("{}", fmt::join(topic, " "));
   const std::optional<CommandSpec> spec = find_spec(program, name);
   if (!spec) return unknown_command(program, name);
@@ -179,7 +201,8 @@ std::pair<std::string, std::string> answering(const Program& program, const Comm
     return !option.program.empty() && call.has(option.name);
   });
   const bool by_option = found != spec.options.end();
-  const std::string file = by_option ? found->program : spec.program;
+  const std::string by_call = spec.program_of ? spec.program_of(call) : "";
+  const std::string file = by_option ? found->program : by_call.empty() ? spec.program : by_call;
   if (file == program.name) return {};
   return {file, by_option ? fmt::format("--{}: ", found->name) : ""};
 }
@@ -196,6 +219,7 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
   if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
   if (const auto [file, option] = answering(program, spec, *arguments); !file.empty()) {
     Words all(words_of(spec.name));
+    if (file.ends_with("-" + spec.name)) all.clear();
     all.insert(all.end(), words.begin(), words.end());
     return exec_program(name, file, all, option);
   }
@@ -236,6 +260,7 @@ int run_complete(const Program& program, const Words& given) {
   };
   if (program.single) return answer(offers_for_command(program, program.commands.front().spec, words));
   if (words.size() == 1) return answer(offers_for_commands(program, words[0]));
+  if (const Program* const part = find_part(program, words[0])) return run_complete(*part, asked(*part, words));
   if (program.external.contains(words[0]))
     return exec_external(program, words[0], {words.begin() + 1, words.end()}, kComplete);
   const std::string current = words.back();
@@ -265,6 +290,7 @@ int dispatch(const Program& program, const Words& given) {
   }
   const Words rest(words.begin() + 1, words.end());
   if (program.external.contains(first)) return exec_external(program, first, rest);
+  if (const Program* const part = find_part(program, first)) return dispatch(*part, asked(*part, words));
   if (const auto [command, named] = leading_command(program, words); command != nullptr)
     return run_command(program, command->spec, {words.begin() + static_cast<std::ptrdiff_t>(named), words.end()});
   if (const auto spec = find_builtin(program, first)) return run_command(program, *spec, rest);
@@ -346,7 +372,12 @@ int run_program(const Program& program, int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // a parent may have left it ignored; `… | head` must end us quietly
   terminate_otherwise = std::set_terminate(on_terminate);
   try {
-    return checked_output(program, dispatch(program, Words(argv + std::min(argc, 1), argv + argc)));
+    const std::string_view called = argc > 0 ? argv[0] : "";
+    const auto linked = std::find_if(program.parts.begin(), program.parts.end(), [&](const Part& part) {
+      return called.substr(called.rfind('/') + 1) == part.program.name;
+    });
+    const Program& asked = linked == program.parts.end() ? program : linked->program;
+    return checked_output(asked, dispatch(asked, Words(argv + std::min(argc, 1), argv + argc)));
   } catch (const std::bad_alloc&) {  // what was taken is given back by now, and temporary files are gone
     say_out_of_memory();
     return kFailed;

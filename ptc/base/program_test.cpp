@@ -311,6 +311,18 @@ TEST_F(ExternalDeathTest, AnotherProgramAnswersCallsWithItsOption) {
   EXPECT_EQ(outcome(program, words).out, "table a b\n");
 }
 
+TEST_F(ExternalDeathTest, TheCallMaySayWhichProgramAnswers) {
+  install(folder_ + "/toy-lab", "lab", 7);
+  install(folder_ + "/toy-validate", "validate", 7);
+  Program program = toy();
+  program.commands[0].spec.program_of = [](const Arguments& call) {
+    return call.positional()[0] == "here" ? "toy" : call.positional()[0] == "named" ? "toy-validate" : "toy-lab";
+  };
+  EXPECT_EQ(outcome(program, {"validate", "here"}).out, "table here\n");
+  EXPECT_EXIT(exec(program, {"validate", "there"}), testing::ExitedWithCode(7), "^lab: validate there\n$");
+  EXPECT_EXIT(exec(program, {"validate", "named"}), testing::ExitedWithCode(7), "^validate: named\n$");
+}
+
 TEST_F(ExternalDeathTest, ACommandOfTwoWordsMayBelongToAnotherProgram) {
   install(folder_ + "/toy-lab", "lab", 7);
   Program program = toy();
@@ -338,6 +350,43 @@ TEST_F(ExternalDeathTest, AMissingProgramExitsWith4AndAHint) {
 TEST_F(ExternalDeathTest, AProgramThatMayNotRunExitsWith4) {
   ASSERT_TRUE(write_file(folder_ + "/toy-sim", "x").ok());
   EXPECT_EXIT(exec(toy(), {"sim"}), testing::ExitedWithCode(4), "toy: error: cannot run toy-sim: Permission denied");
+}
+
+// --- parts ----------------------------------------------------------------------------------------------------------
+
+// "play", whose command follows the word, and "check", whose command begins with it.
+Program with_parts() {
+  Program whole = toy(), play = toy(), check = toy();
+  play.name = "toy-play", check.name = "toy-check", check.typed = "toy";
+  check.commands[0].spec.name = "check deeply";
+  whole.parts = {{"Play.", play}, {"Look.", check}};
+  return whole;
+}
+
+TEST(Parts, AreProgramsBehindAWord) {
+  const Program whole = with_parts();
+  EXPECT_EQ(outcome(whole, {"play", "validate", "a"}).out, "table a\n");
+  EXPECT_EQ(outcome(whole, {"check", "deeply", "a"}).out, "table a\n");
+  EXPECT_THAT(outcome(whole, {"--help"}).out, HasSubstr("\n  play        Play.\n  check       Look.\n\nCommands of"));
+  for (const Words& words : {Words{"play", "--help"}, Words{"help", "play"}})
+    EXPECT_THAT(outcome(whole, words).out, HasSubstr("Usage: toy-play COMMAND"));
+  EXPECT_THAT(outcome(whole, {"help", "check", "deeply"}).out, HasSubstr("Usage: toy validate FILE"));
+  EXPECT_THAT(outcome(whole, {"man", "play"}).out, HasSubstr(".TH \"TOY\\-PLAY\""));
+  EXPECT_THAT(outcome(whole, {"complete", "play", "vali"}).out, HasSubstr("validate\tCheck a scenario."));
+  EXPECT_THAT(outcome(whole, {"complete", "pla"}).out, HasSubstr("play\tPlay."));
+  expect_usage_error(whole, {"play", "validat"},
+                     "toy play: error: unknown command \"validat\"; did you mean validate?\n"
+                     "Try 'toy play --help'.\n");
+  expect_usage_error(whole, {"plai"}, "toy: error: unknown command \"plai\"; did you mean play?\nTry 'toy --help'.\n");
+}
+
+TEST(Parts, AnswerToTheirOwnNames) {
+  const Program whole = with_parts();
+  testing::internal::CaptureStdout();
+  Words words = {"/usr/bin/toy-play", "validate", "a"};
+  std::vector<char*> argv = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+  EXPECT_EQ(run_program(whole, 3, argv.data()), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "table a\n");
 }
 
 // --- man pages ------------------------------------------------------------------------------------------------------

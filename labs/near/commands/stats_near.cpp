@@ -149,7 +149,7 @@ class HoldersStats {
     if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
   }
 
-  // What `scalai-checkpoint checkpoint VERB …` of the checkpoint there prints.
+  // What `scalai checkpoint VERB …` of the checkpoint there prints.
   absl::StatusOr<std::string> output_of(near::Session& session, size_t host, const std::string& verb,
                                         const std::vector<std::string>& more) const {
     const near::Host& where = near_.hosts[host];
@@ -230,7 +230,7 @@ class HoldersStats {
 absl::StatusOr<std::string> checkpoint_output(near::Session& session, const near::Host& host,
                                               const near::Launch& launch, near::StageWork stage) {
   const std::filesystem::path program = host.here ? launch.own_program : launch.program;
-  const std::vector<std::string> first = {(program.parent_path() / "scalai-checkpoint").string(), "checkpoint"};
+  const std::vector<std::string> first = {(program.parent_path() / "scalai").string(), "checkpoint"};
   stage.words.insert(stage.words.begin(), first.begin(), first.end());
   if (stage.script > 0) stage.script += first.size();
   std::string text;

@@ -1,7 +1,7 @@
 #pragma once
 // Statistics of a checkpoint's tensors on hosts that have it, or reach it sooner than this one:
 //
-//   tensors ─► groups ─► hosts, whichever is free: scalai-checkpoint stats --tensors=… there ─► in the order of the
+//   tensors ─► groups ─► hosts, whichever is free: scalai checkpoint stats --tensors=… there ─► in the order of the
 //   tensors
 //
 // A tensor is never cut, so the digits are those of one machine. The hosts' copies have to be the same: names, types,
@@ -35,7 +35,7 @@ struct NearStatsResult {
 absl::StatusOr<NearStatsResult> stats_near(const store::Checkpoint& checkpoint, const std::vector<size_t>& tensors,
                                            const NearStats& near);
 
-// What `scalai-checkpoint checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable:
+// What `scalai checkpoint WORDS` prints on the host of the session; the stage has the words. Unavailable:
 // the host is gone. Aborted: another failure, with the first line of what it said.
 absl::StatusOr<std::string> checkpoint_output(near::Session& session, const near::Host& host,
                                               const near::Launch& launch, near::StageWork stage);

@@ -1,7 +1,7 @@
 #pragma once
 // Statistics of a checkpoint whose files are spread over hosts:
 //
-//   tensors ─► chunks ─► parts that one host has ─► hosts: scalai-checkpoint stats-parts there ─► added up in the order
+//   tensors ─► chunks ─► parts that one host has ─► hosts: scalai checkpoint stats-parts there ─► added up in the order
 //   of the chunks
 //
 // A chunk that a host has whole stays whole, so its digits are those of one machine. One whose elements lie in files of

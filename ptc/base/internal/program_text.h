@@ -23,6 +23,8 @@ std::string full_name(const Program& program, const CommandSpec& spec);
 std::string typed_name(const Program& program);
 std::string typed_name(const Program& program, const CommandSpec& spec);
 
+std::string word_of(const Part& part);  // "data" of scalai-data
+
 struct ExitCode {
   int code;
   std::string_view meaning;

@@ -1,22 +1,13 @@
-#include "apps/checkpoint/live_source.h"
+#include <fmt/format.h>
 
+#include "apps/checkpoint/commands.h"
+#include "apps/exec/exec_commands.h"
+#include "apps/exec/reader_step.h"
+#include "executor/cuda/step_device.h"
+#include "executor/live/live_stats.h"
 #include "ptc/base/status.h"
 
-#ifdef SCALAI_WITH_EXECUTOR
-#include "apps/exec/reader_step.h"
-#include "executor/live/live_stats.h"
-#endif
-
 namespace scalai::apps {
-
-#ifndef SCALAI_WITH_EXECUTOR
-
-absl::StatusOr<std::unique_ptr<LiveSource>> LiveSource::open(const std::string&, const LiveQuestion&) {
-  return missing("running jobs need the executor, without which this program was built");
-}
-
-#else
-
 namespace {
 
 class RunningSource final : public LiveSource {
@@ -31,15 +22,23 @@ class RunningSource final : public LiveSource {
   const std::unique_ptr<ReaderStep> step_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<LiveSource>> LiveSource::open(const std::string& run, const LiveQuestion& question) {
+absl::StatusOr<std::unique_ptr<LiveSource>> open_run(const std::string& run, const LiveQuestion& question) {
   SCALAI_ASSIGN_OR_RETURN(
       std::unique_ptr<ReaderStep> step,
       ReaderStep::open(run, question.job, {.optimizer = question.optimizer, .stats = !question.elements}));
   return std::make_unique<RunningSource>(std::move(step));
 }
 
-#endif
+absl::StatusOr<std::shared_ptr<transform::Device>> first_gpu() {
+  auto device = executor::cuda::make_step_device({});
+  if (device.ok()) return device;
+  return absl::Status(device.status().code(), fmt::format("--backend=cuda: {}", message_of(device.status())));
+}
+
+}  // namespace
+
+std::vector<Command> exec_checkpoint_commands() {
+  return {stats_command(open_run), reshard_command(first_gpu)};
+}
 
 }  // namespace scalai::apps
