@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "ptc/run/policy/host_ledger.h"
 #include "sim/jobs/internal/fair_share.h"
-#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/ledger.h"
 
 namespace scalai::jobs {
@@ -249,7 +249,7 @@ class Fluid final : public policy::View {
 
   Setup setup_;
   policy::FluidPolicy& policy_;
-  HostLedger host_ledger_;
+  policy::HostLedger host_ledger_;
   Ledger ledger_;
   Use use_;
   std::vector<FluidJob> jobs_;

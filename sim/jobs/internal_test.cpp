@@ -1,50 +1,19 @@
-// The engine's parts by themselves: sets, times, hosts, the clock of a job, sums.
+// The engine's parts by themselves: times, the clock of a job, sums.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
-#include <set>
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/run/policy/fleet.h"
 #include "ptc/run/policy/testing/support.h"
-#include "sim/jobs/internal/bitmap.h"
 #include "sim/jobs/internal/fair_share.h"
-#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/indexed_heap.h"
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
 
 namespace scalai::jobs::internal {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-TEST(Bitmap, IsASet) {
-  for (const size_t size : {1u, 64u, 65u, 5000u, 300000u}) {
-    SCOPED_TRACE(size);
-    Random random(size);
-    Bitmap bitmap(size);
-    std::set<size_t> set;
-    for (int step = 0; step < 2000; ++step) {
-      const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(size)));
-      if (random.below(2) == 0) {
-        bitmap.insert(k);
-        set.insert(k);
-      } else {
-        bitmap.erase(k);
-        set.erase(k);
-      }
-      const size_t from = static_cast<size_t>(random.below(static_cast<int64_t>(size)));
-      const auto next = set.lower_bound(from);
-      ASSERT_EQ(bitmap.next(from), next == set.end() ? -1 : static_cast<int64_t>(*next));
-      ASSERT_EQ(bitmap.contains(k), set.count(k) > 0);
-      ASSERT_EQ(bitmap.empty(), set.empty());
-    }
-  }
-}
 
 TEST(IndexedHeap, TheEarliestFirstTiesById) {
   Random random(3);
@@ -65,80 +34,6 @@ TEST(IndexedHeap, TheEarliestFirstTiesById) {
     ASSERT_EQ(heap.top_time(), first.first);
     if (!times.empty()) {
       ASSERT_EQ(heap.top(), first.second);
-    }
-  }
-}
-
-std::vector<std::pair<int, int>> shares(const policy::Placement& placement) {
-  std::vector<std::pair<int, int>> list;
-  for (const policy::HostShare& share : placement.hosts) list.emplace_back(share.host.value, share.gpus);
-  return list;
-}
-
-TEST(HostLedger, OneHostIfItFitsTheFullestThatHasRoom) {
-  HostLedger hosts(policy::testing::plain_fleet(3, 8), nullptr);
-  const policy::Placement none;
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
-  EXPECT_EQ(hosts.free(policy::GpuType(0)), 2);
-}
-
-TEST(HostLedger, ItsOwnHostBeforeAFullerOne) {
-  HostLedger hosts(policy::testing::plain_fleet(3, 8), nullptr);
-  const policy::Placement own{.type = policy::GpuType(0), .hosts = {{HostId(2), 4}}};
-  hosts.place(policy::GpuType(0), 4, policy::Placement{});
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
-  EXPECT_THAT(shares(hosts.place(policy::GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
-}
-
-TEST(HostLedger, HostsUnderNoticeTakeNoMoreAndThoseThatAreDownHaveNothing) {
-  HostLedger hosts(policy::testing::plain_fleet(2, 4), nullptr);
-  const policy::Placement placed = hosts.place(policy::GpuType(0), 2, policy::Placement{});
-  hosts.set_noticed(HostId(0));
-  EXPECT_EQ(hosts.capacity(policy::GpuType(0)), 4);
-  EXPECT_EQ(hosts.capacity(HostId(0)), 0);
-  EXPECT_EQ(hosts.up_gpus(), 8);
-  EXPECT_EQ(hosts.free(policy::GpuType(0)), 4);
-  hosts.give(placed);
-  EXPECT_EQ(hosts.free(policy::GpuType(0)), 4);
-  hosts.set_down(HostId(0), 7);
-  EXPECT_EQ(hosts.up_gpus(), 4);
-  EXPECT_EQ(hosts.last_down_s(HostId(0)), 7);
-  EXPECT_THAT(message_of(hosts.take(placed)), HasSubstr("host 0, which is down"));
-  hosts.set_up(HostId(0));
-  EXPECT_EQ(hosts.free(policy::GpuType(0)), 8);
-  EXPECT_TRUE(hosts.take(placed).ok());
-  EXPECT_EQ(hosts.free(policy::GpuType(0)), 6);
-}
-
-// Whatever happens, the sums are those of the hosts.
-TEST(HostLedger, SumsStayInStep) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    Random random(seed);
-    policy::Fleet fleet = policy::testing::plain_fleet(0, 1);
-    fleet.types.push_back({.name = "other"});
-    for (int k = 0; k < 12; ++k) {
-      fleet.hosts.push_back({.type = policy::GpuType(random.below(2)), .gpus = static_cast<int>(random.between(1, 8))});
-    }
-    HostLedger hosts(fleet, nullptr);
-    std::vector<policy::Placement> placed;
-    int held = 0;
-    for (int step = 0; step < 300; ++step) {
-      const policy::GpuType type(random.below(2));
-      const int gpus = static_cast<int>(random.between(1, 12));
-      if (random.below(2) == 0 && gpus <= hosts.free(type)) {
-        placed.push_back(hosts.place(type, gpus, placed.empty() ? policy::Placement{} : placed.back()));
-        ASSERT_EQ(placed.back().gpus(), gpus);
-        held += gpus;
-      } else if (!placed.empty()) {
-        held -= placed.front().gpus();
-        hosts.give(placed.front());
-        placed.erase(placed.begin());
-      }
-      ASSERT_EQ(hosts.free(policy::GpuType(0)) + hosts.free(policy::GpuType(1)) + held, fleet.gpus());
     }
   }
 }
@@ -173,7 +68,7 @@ TEST(Training, TimesAndWorkAgree) {
 
 TEST(Ledger, IntegratesUseAndPrices) {
   const policy::Fleet fleet = policy::testing::plain_fleet(2, 4, 3600);
-  HostLedger hosts(fleet, nullptr);
+  policy::HostLedger hosts(fleet, nullptr);
   Ledger ledger(fleet, 10);
   ledger.advance(10, Use{.held = 6, .training = 4, .running_jobs = 2, .waiting_jobs = 1}, hosts);
   EXPECT_EQ(ledger.job_s(), 30);
@@ -193,7 +88,7 @@ TEST(Ledger, IntegratesUseAndPrices) {
 // wholly free for 1 s, which is after the window.
 TEST(Ledger, IntegratesFreeGpusByHost) {
   const policy::Fleet fleet = policy::testing::plain_fleet(3, 4);
-  HostLedger hosts(fleet, nullptr);
+  policy::HostLedger hosts(fleet, nullptr);
   ASSERT_TRUE(
       hosts.take(policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), 3}, {HostId(1), 1}}}).ok());
   Ledger ledger(fleet, 10);
@@ -223,15 +118,6 @@ TEST(Ledger, IntegratesFreeGpusByHost) {
   ASSERT_EQ(outcome.use.size(), 2u);
   EXPECT_EQ(std::pair(outcome.use[0].free, outcome.use[0].scattered), std::pair(8, 4));
   EXPECT_EQ(std::pair(outcome.use[1].free, outcome.use[1].scattered), std::pair(8, 0));
-}
-
-TEST(Fleet, CountsGpus) {
-  policy::Fleet fleet = policy::testing::plain_fleet(2, 4);
-  fleet.types.push_back({.name = "other"});
-  fleet.hosts.push_back({.type = policy::GpuType(1), .gpus = 3});
-  EXPECT_EQ(fleet.gpus(), 11);
-  EXPECT_EQ(fleet.gpus(policy::GpuType(0)), 8);
-  EXPECT_EQ((policy::Placement{.type = policy::GpuType(0), .hosts = {{HostId(0), 2}, {HostId(1), 3}}}).gpus(), 5);
 }
 
 TEST(FairShare, TimesByHand) {

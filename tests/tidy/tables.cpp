@@ -19,7 +19,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/store/naming", {"ptc/state/collection"}},
       {"ptc/store/torch", {"ptc/store/safetensors"}},
       {"ptc/store/views", {"ptc/store/safetensors", "ptc/store/naming", "ptc/store/torch", "ptc/state/transform"}},
-      {"ptc/run/policy", {"ptc/base"}, {"sim/jobs"}},  // tests play policies in the engine
+      {"ptc/run/policy", {"ptc/cluster"}, {"sim/jobs"}},  // tests play policies in the engine
       {"ptc/run/scenario",
        {"ptc/cost/change", "ptc/cost/step", "ptc/store/datasets", "ptc/run/policy", "ptc/store/naming"}},
       {"ptc/run/control", {"ptc/run/scenario"}},
@@ -301,7 +301,6 @@ const std::vector<Exception>& untested_exceptions() {
       {"ptc/cost/change/maxmin.cpp", "sim/network_test holds it against an oracle and SimGrid"},
       {"ptc/cost/change/network.cpp", "sim/network_test checks specs and rates"},
       {"ptc/cost/change/bulk_flows.cpp", "ptc/run/control/job_test counts its flows"},
-      {"ptc/run/policy/fleet.cpp", "sums over a fleet; sim/jobs/engine_test and internal_test use them"},
       {"ptc/state/model/config_reader.cpp", "reads for catalogue.h's import; hugging_face_test runs it"},
       {"ptc/state/model/gpt.cpp", "a family of catalogue.h; model_test counts its parameters"},
       {"ptc/state/model/llama.cpp", "a family of catalogue.h; model_test counts its parameters"},

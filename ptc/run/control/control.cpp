@@ -419,12 +419,8 @@ void Control::Impl::consult() {
   const std::optional<PolicyLoop::Answer> answer = policy_.ask();
   if (answer && policy_.is_program()) log({turn_.now_s, PolicyDecided{decision_text(answer->decision)}});
   if (answer && policy_.grant(*answer)) {
-    for (const policy::JobId id : answer->decision.refused) {
-      Job* job = policy_.refused(id);
-      if (job == nullptr) break;
-      lifecycle_.refuse(*job);
-    }
-    if (policy_.status().ok()) policy_.arm_wake_up(*answer, script_, turn_);
+    for (const policy::JobId id : answer->decision.refused) lifecycle_.refuse(jobs_[static_cast<int>(id.value)]);
+    policy_.arm_wake_up(*answer, script_, turn_);
   }
   if (!policy_.status().ok()) lifecycle_.give_up();
 }

@@ -150,10 +150,30 @@ std::optional<PolicyLoop::Answer> PolicyLoop::ask() {
                 .only_woken = events.size() == 1 && events.front().kind == Kind::kTimer};
 }
 
+policy::Presence PolicyLoop::presence(policy::JobId id) const {
+  const Job& job = jobs_[static_cast<int>(id.value)];
+  if (!job.submitted) return policy::Presence::kFuture;
+  if (job.over()) return policy::Presence::kLeft;
+  return job.mode == Mode::kWaiting && job.grant.devices.empty() ? policy::Presence::kWaiting
+                                                                 : policy::Presence::kRunning;
+}
+
+absl::StatusOr<std::vector<Wish>> PolicyLoop::wishes(const policy::Decision& decision) const {
+  SCALAI_ASSIGN_OR_RETURN(const policy::Grants grants,
+                          policy::check_decision(decision, *view_,
+                                                 {.jobs = static_cast<int64_t>(jobs_.size()),
+                                                  .presence = [this](policy::JobId id) { return presence(id); },
+                                                  .sharing = false,
+                                                  .armed_s = wake_up_ ? wake_up_->second : policy::kNever}));
+  return wishes_of(grants, *view_, scenario_.cluster, standing());
+}
+
 bool PolicyLoop::grant(const Answer& answer) {
-  const absl::StatusOr<std::vector<Wish>> wishes = wishes_of(answer.decision, *view_, scenario_.cluster, standing());
-  status_ = wishes.status();
-  if (!wishes.ok()) return false;
+  const absl::StatusOr<std::vector<Wish>> wishes = this->wishes(answer.decision);
+  if (!wishes.ok()) {
+    status_ = failed(message_of(wishes.status()));  // of a program, too, and that is no bug
+    return false;
+  }
   for (const Wish& wish : *wishes) note_wish(wish);
   const bool runs = std::any_of(jobs_.begin(), jobs_.end(),
                                 [](const Job& job) { return job.moves() || job.mode == Mode::kReconfiguring; });
@@ -168,10 +188,6 @@ void PolicyLoop::arm_wake_up(const Answer& answer, Script& script, Turn& turn) {
   const double at_s = answer.decision.wake_at_s;
   if (at_s == policy::kNever || idle_wakes_ > kPatience) return wake_up_.reset();
   if (wake_up_ && wake_up_->second == at_s) return;
-  if (!(at_s > turn.now_s)) {
-    status_ = failed(fmt::format("the policy asks at {} s to be woken at {} s, which is not later", turn.now_s, at_s));
-    return;
-  }
   wake_up_ = {script.arm(turn, at_s, {.purpose = Timer::Purpose::kWake}), at_s};
 }
 
@@ -199,15 +215,6 @@ void PolicyLoop::want_granted(Job& job) {
     job.wanted.devices.resize(std::min(job.wanted.devices.size(), static_cast<size_t>(*job.grant.gpu_limit)));
   }
   job.wanted.gpus = static_cast<int>(job.wanted.devices.size());
-}
-
-Job* PolicyLoop::refused(policy::JobId id) {
-  const bool there = id.value >= 0 && id.value < static_cast<int>(jobs_.size());
-  Job* job = there ? &jobs_[static_cast<int>(id.value)] : nullptr;
-  if (there && job->submitted && job->mode == Mode::kWaiting && job->grant.devices.empty()) return job;
-  status_ = failed(fmt::format("the policy refuses job {}, which does not wait for GPUs",
-                               there ? fmt::format("\"{}\"", job->spec->name) : fmt::format("{}", id.value)));
-  return nullptr;
 }
 
 std::optional<PolicyLoop::Change> PolicyLoop::take_change() {

@@ -31,7 +31,7 @@ class Rates : public ::testing::Test {
     SCALAI_CHECK(read.ok(), message_of(read.status()));
     scenario_ = *std::move(read);
     std::vector<std::string> types;
-    for (const policy::TypeSpec& type : fleet_of(scenario_.cluster).types) types.push_back(type.name);
+    for (const policy::TypeSpec& type : policy::fleet_of(scenario_.cluster).types) types.push_back(type.name);
     rates_ = std::make_unique<PolicyThroughput>(scenario_, data_parallel_only, types);
   }
   double step_s(int gpus, int type = 0, int job = 0) const { return rates_->step_s(job, GpuType(type), gpus); }

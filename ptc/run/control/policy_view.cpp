@@ -8,19 +8,6 @@
 
 namespace scalai::control {
 
-policy::Fleet fleet_of(const cluster::Cluster& cluster) {
-  policy::Fleet fleet;
-  std::map<std::string, policy::GpuType> known;
-  for (const cluster::Host& host : cluster.hosts) {
-    const auto [type, fresh] = known.emplace(host.gpu.name, policy::GpuType(static_cast<int64_t>(fleet.types.size())));
-    if (fresh)
-      fleet.types.push_back(
-          {.name = host.gpu.name, .price_per_gpu_hour = host.price_per_hour / std::max(1, host.gpus)});
-    fleet.hosts.push_back({.type = type->second, .gpus = host.gpus});
-  }
-  return fleet;
-}
-
 namespace {
 
 std::vector<std::string> names_of(const policy::Fleet& fleet) {
@@ -47,11 +34,10 @@ policy::Job job_of(const scenario::JobSpec& spec) {
 PolicyView::PolicyView(const scenario::Scenario& scenario, const scenario::Strategy& strategy)
     : scenario_(scenario),
       strategy_(strategy),
-      fleet_(fleet_of(scenario.cluster)),
+      fleet_(policy::fleet_of(scenario.cluster)),
+      ledger_(fleet_, nullptr),
       throughput_(scenario, strategy.data_parallel_only, names_of(fleet_)),
-      progress_(scenario.jobs.size()),
-      up_of_host_(fleet_.hosts.size(), 0),
-      up_of_type_(fleet_.types.size(), 0) {
+      progress_(scenario.jobs.size()) {
   for (const scenario::JobSpec& spec : scenario.jobs) {
     policy::Job job = job_of(spec);
     // On the type where it runs fastest: what "alone" means is not the trace's here.
@@ -67,14 +53,14 @@ PolicyView::PolicyView(const scenario::Scenario& scenario, const scenario::Strat
 }
 
 void PolicyView::set_usable(const std::vector<char>& by_device) {
-  std::fill(up_of_type_.begin(), up_of_type_.end(), 0);
-  for (size_t host = 0; host < fleet_.hosts.size(); ++host) {
-    up_of_host_[host] = 0;
-    for (const DeviceId device : scenario_.cluster.devices_of(HostId(static_cast<int64_t>(host)))) {
-      up_of_host_[host] += by_device.at(static_cast<size_t>(device.value)) != 0 ? 1 : 0;
-    }
-    up_of_type_[static_cast<size_t>(fleet_.hosts[host].type.value)] += up_of_host_[host];
+  policy::Fleet usable = fleet_;
+  for (size_t host = 0; host < usable.hosts.size(); ++host) {
+    const std::vector<DeviceId> devices = scenario_.cluster.devices_of(HostId(static_cast<int64_t>(host)));
+    usable.hosts[host].gpus = static_cast<int>(std::count_if(devices.begin(), devices.end(), [&](DeviceId device) {
+      return by_device.at(static_cast<size_t>(device.value)) != 0;
+    }));
   }
+  ledger_ = policy::HostLedger(usable, nullptr);
 }
 
 policy::GpuType PolicyView::type_of(DeviceId device) const {
@@ -90,8 +76,6 @@ policy::Placement PolicyView::placement_of(const std::vector<DeviceId>& devices)
   return placement;
 }
 
-int PolicyView::capacity(policy::GpuType type) const { return up_of_type_.at(static_cast<size_t>(type.value)); }
-int PolicyView::capacity(HostId host) const { return up_of_host_.at(static_cast<size_t>(host.value)); }
 double PolicyView::price(policy::GpuType type) const {
   return fleet_.types.at(static_cast<size_t>(type.value)).price_per_gpu_hour;
 }

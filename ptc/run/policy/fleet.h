@@ -9,6 +9,10 @@
 #include "ptc/base/ids.h"
 #include "ptc/run/policy/job.h"
 
+namespace scalai::cluster {
+struct Cluster;
+}
+
 namespace scalai::policy {
 
 struct TypeSpec {
@@ -31,6 +35,10 @@ struct Fleet {
   int gpus(GpuType type) const;  // on all hosts of a type, up or down
   int gpus() const;              // on all hosts, up or down
 };
+
+// Hosts as they are numbered in the cluster. GPU kinds are types, in order of appearance; the price of a type is that
+// of its first host, shared by the GPUs.
+Fleet fleet_of(const cluster::Cluster& cluster);
 
 // Hosts that come, go or fail, and prices that change. Times count from the workload's start.
 struct FleetEvent {

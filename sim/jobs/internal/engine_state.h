@@ -1,12 +1,13 @@
 #pragma once
 // The engine's state: jobs, hosts, times to come. engine.cpp runs the loop, engine_seats.cpp moves jobs between GPUs
-// and trains them, engine_decisions.cpp checks and carries out what a policy says.
+// and trains them, engine_decisions.cpp carries out what a policy says.
 
 #include <optional>
 #include <vector>
 
+#include "ptc/run/policy/decision.h"
+#include "ptc/run/policy/host_ledger.h"
 #include "sim/jobs/engine.h"
-#include "sim/jobs/internal/host_ledger.h"
 #include "sim/jobs/internal/indexed_heap.h"
 #include "sim/jobs/internal/ledger.h"
 #include "sim/jobs/internal/training.h"
@@ -90,10 +91,7 @@ class Engine : public policy::View {
 
   // engine_decisions.cpp
   absl::Status apply(const policy::Decision& decision);
-  absl::Status refuse(std::span<const policy::JobId> refused);
-  absl::Status check(const policy::Grant& grant) const;
-  absl::Status check_beside(const policy::Grant& grant) const;
-  const policy::Grant* granted(policy::JobId id) const;
+  policy::Presence presence(policy::JobId id) const;
   bool stays(const policy::Grant& grant) const;
   absl::Status place(const policy::Grant& grant, const policy::Placement& before);
   absl::Status settle_move(const policy::Grant& grant, const policy::Placement& before, State state_before);
@@ -106,7 +104,7 @@ class Engine : public policy::View {
   bool waits_for_slices(const Move& move);
 
   Setup setup_;
-  HostLedger host_ledger_;
+  policy::HostLedger host_ledger_;
   Ledger ledger_;
   Use use_;
   std::vector<LiveJob> jobs_;
@@ -126,7 +124,7 @@ class Engine : public policy::View {
   // Granted, in this order, but no GPU has the slices in one piece.
   std::vector<policy::Grant> blocked_;
   std::vector<policy::Event> events_;          // of this instant
-  std::vector<const policy::Grant*> grants_;   // of this decision, by job
+  policy::Grants grants_;                      // of this decision
   std::vector<policy::JobId> touched_;         // jobs whose rate may have changed through a neighbour
   mutable std::vector<policy::JobId> active_;  // by id; may hold ended jobs when stale
   mutable bool active_stale_ = false;

@@ -23,7 +23,7 @@ double Ledger::below(const std::vector<double>& scattered, int gpus) {
   return sum;
 }
 
-void Ledger::advance(double to_s, const Use& use, const HostLedger& hosts) {
+void Ledger::advance(double to_s, const Use& use, const policy::HostLedger& hosts) {
   SCALAI_CHECK(to_s >= now_s_);
   const double dt = to_s - now_s_;
   const double counted = std::max(0.0, std::min(to_s, to_s_) - std::max(now_s_, from_s_));
@@ -45,7 +45,7 @@ void Ledger::advance(double to_s, const Use& use, const HostLedger& hosts) {
   }
 }
 
-void Ledger::sample(const Use& use, const HostLedger& hosts) {
+void Ledger::sample(const Use& use, const policy::HostLedger& hosts) {
   int scattered = 0;
   for (const auto& [free, gpus] : hosts.scattered()) scattered += gpus;
   const policy::UseSample now{.at_s = now_s_,

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ptc/run/policy/fleet.h"
+#include "ptc/run/policy/host_ledger.h"
 #include "ptc/run/policy/outcome.h"
-#include "sim/jobs/internal/host_ledger.h"
 
 namespace scalai::jobs::internal {
 
@@ -32,10 +32,10 @@ class Ledger {
   void without_places() { places_ = false; }
 
   // Time goes on to `to_s`; things were as in `use` and `hosts` until then.
-  void advance(double to_s, const Use& use, const HostLedger& hosts);
+  void advance(double to_s, const Use& use, const policy::HostLedger& hosts);
   // Keeps a sample of how things are now; every second one goes when there are too many, and from then on every second
   // comes.
-  void sample(const Use& use, const HostLedger& hosts);
+  void sample(const Use& use, const policy::HostLedger& hosts);
 
   void set_price(policy::GpuType type, double per_gpu_hour) { price_[static_cast<size_t>(type.value)] = per_gpu_hour; }
   double price(policy::GpuType type) const { return price_[static_cast<size_t>(type.value)]; }

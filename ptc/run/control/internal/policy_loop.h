@@ -56,10 +56,8 @@ class PolicyLoop {
   // ---- asking
   // Nothing: it was told nothing, or it failed.
   std::optional<Answer> ask();
-  // The jobs' wishes are as the answer says. False: it gives what there is not.
+  // Sets the jobs' wishes. False: the answer breaks a rule (ptc/run/policy/decision.h), and the policy has failed.
   bool grant(const Answer& answer);
-  // The job that the policy refuses. Null: no such job waits for GPUs, and the policy has failed.
-  Job* refused(policy::JobId id);
   // Arms the timer at which it wants to be asked again.
   void arm_wake_up(const Answer& answer, Script& script, Turn& turn);
 
@@ -78,6 +76,8 @@ class PolicyLoop {
   absl::Status begin(policy::Policy* given, const scenario::Strategy& strategy);
   void show();  // brings its view up to date
   Standing standing() const;
+  policy::Presence presence(policy::JobId id) const;
+  absl::StatusOr<std::vector<Wish>> wishes(const policy::Decision& decision) const;
   void note_wish(const Wish& wish);
   void want_granted(Job& job);
 

@@ -1,11 +1,12 @@
 #pragma once
-// From a policy's grants to devices: which GPUs each job is to have. Where a grant names hosts, on those; else as few
-// hosts as it takes, the job's own devices first, and such that nobody has to leave before the others.
+// From a policy's grants to devices. Hosts are those of policy::place_grant, as in sim/jobs; on a host a job takes its
+// own devices first, then those that nobody is on, then those that others are about to leave.
 
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ptc/run/control/internal/policy_view.h"
+#include "ptc/run/policy/decision.h"
 
 namespace scalai::control {
 
@@ -23,9 +24,8 @@ struct Wish {
   std::vector<DeviceId> devices;  // empty: none, it waits
 };
 
-// The jobs whose devices change, by number. Error (Internal, exit 5): a job that is not there or is named twice, GPUs
-// that are not there, hosts that do not add up, several jobs on the same GPUs. It names job and host.
-absl::StatusOr<std::vector<Wish>> wishes_of(const policy::Decision& decision, const PolicyView& view,
+// The jobs whose devices change, by number. Errors: those of place_grant.
+absl::StatusOr<std::vector<Wish>> wishes_of(const policy::Grants& grants, const PolicyView& view,
                                             const cluster::Cluster& cluster, const Standing& standing);
 
 }  // namespace scalai::control

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ptc/run/control/internal/policy_throughput.h"
+#include "ptc/run/policy/host_ledger.h"
 #include "ptc/run/policy/policy.h"
 #include "ptc/run/scenario/strategy.h"
 
@@ -32,12 +33,14 @@ class PolicyView final : public policy::View {
   // The GPUs that these devices are; those of one type.
   policy::Placement placement_of(const std::vector<DeviceId>& devices) const;
   policy::GpuType type_of(DeviceId device) const;
+  // The usable GPUs, all free.
+  const policy::HostLedger& ledger() const { return ledger_; }
 
   // ---- policy::View
   double now_s() const override { return now_s_; }
   const policy::Fleet& fleet() const override { return fleet_; }
-  int capacity(policy::GpuType type) const override;
-  int capacity(HostId host) const override;
+  int capacity(policy::GpuType type) const override { return ledger_.capacity(type); }
+  int capacity(HostId host) const override { return ledger_.capacity(host); }
   double price(policy::GpuType type) const override;
   const policy::Job& job(policy::JobId id) const override { return jobs_.at(static_cast<size_t>(id.value)); }
   policy::Progress progress(policy::JobId id) const override { return progress_.at(static_cast<size_t>(id.value)); }
@@ -50,15 +53,12 @@ class PolicyView final : public policy::View {
   const scenario::Scenario& scenario_;
   const scenario::Strategy& strategy_;
   const policy::Fleet fleet_;
+  policy::HostLedger ledger_;
   PolicyThroughput throughput_;
   std::vector<policy::Job> jobs_;
   std::vector<policy::Progress> progress_;
   std::vector<policy::JobId> active_;
-  std::vector<int> up_of_host_, up_of_type_;
   double now_s_ = 0;
 };
-
-// Hosts as they are numbered in the cluster; GPU kinds are types, in order of appearance, priced by their first host.
-policy::Fleet fleet_of(const cluster::Cluster& cluster);
 
 }  // namespace scalai::control

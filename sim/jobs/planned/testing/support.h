@@ -36,18 +36,6 @@ inline cluster::Cluster cluster_of(const Machine& machine) {
   return cluster;
 }
 
-// Types in the order in which GPU kinds come first.
-inline policy::Fleet fleet_of(const cluster::Cluster& cluster) {
-  policy::Fleet fleet;
-  for (const cluster::Host& host : cluster.hosts) {
-    size_t type = 0;
-    while (type < fleet.types.size() && fleet.types[type].name != host.gpu.name) ++type;
-    if (type == fleet.types.size()) fleet.types.push_back({.name = host.gpu.name});
-    fleet.hosts.push_back({.type = policy::GpuType(static_cast<int64_t>(type)), .gpus = host.gpus});
-  }
-  return fleet;
-}
-
 // GPUs of hosts that follow one another, from this one on: as many on each as there are, or fewer on the last.
 inline policy::Placement hosts_from(const cluster::Cluster& cluster, int first, int gpus) {
   policy::Placement placement{.type = policy::GpuType(0), .hosts = {}};
@@ -64,7 +52,7 @@ class World {
  public:
   explicit World(const Machine& machine, const JobModelSpec& common = {}) : World(cluster_of(machine), common) {}
   explicit World(cluster::Cluster given, JobModelSpec common = {})
-      : cluster(std::move(given)), fleet(fleet_of(cluster)), common_(std::move(common)) {}
+      : cluster(std::move(given)), fleet(policy::fleet_of(cluster)), common_(std::move(common)) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 

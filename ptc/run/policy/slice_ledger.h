@@ -13,12 +13,12 @@
 
 #include "ptc/run/policy/fleet.h"
 
-namespace scalai::jobs::internal {
+namespace scalai::policy {
 
 class SliceLedger {
  public:
   // Hosts are closed at first. CHECK: the fleet counts in slices.
-  explicit SliceLedger(const policy::Fleet& fleet);
+  explicit SliceLedger(const Fleet& fleet);
 
   // Whether jobs may be placed on a host. Those on it stay.
   void open(HostId host);
@@ -27,8 +27,8 @@ class SliceLedger {
   // `slices`: those of a profile, or whole GPUs.
   bool fits(int slices) const;
   // CHECK: fits(slices). By host and GPU.
-  std::vector<policy::Slice> place(int slices);
-  void give(std::span<const policy::Slice> slices);
+  std::vector<Slice> place(int slices);
+  void give(std::span<const Slice> slices);
 
  private:
   struct Gpu {
@@ -45,8 +45,8 @@ class SliceLedger {
   Host& host_of(HostId id) { return hosts_[static_cast<size_t>(id.value)]; }
   void set(size_t gpu, uint8_t taken, int used);
   void list(size_t gpu, bool in);
-  policy::Slice place_part(int slices);
-  void place_whole(int gpus, std::vector<policy::Slice>* placed);
+  Slice place_part(int slices);
+  void place_whole(int gpus, std::vector<Slice>* placed);
 
   std::vector<Gpu> gpus_;
   std::vector<Host> hosts_;
@@ -56,4 +56,4 @@ class SliceLedger {
   int whole_ = 0;
 };
 
-}  // namespace scalai::jobs::internal
+}  // namespace scalai::policy

@@ -8,19 +8,19 @@
 #include <optional>
 #include <vector>
 
+#include "ptc/run/policy/bitmap.h"
 #include "ptc/run/policy/fleet.h"
-#include "sim/jobs/internal/bitmap.h"
-#include "sim/jobs/internal/slice_ledger.h"
+#include "ptc/run/policy/slice_ledger.h"
 
-namespace scalai::jobs::internal {
+namespace scalai::policy {
 
 class HostLedger {
  public:
-  HostLedger(const policy::Fleet& fleet, const policy::Availability* availability);
+  HostLedger(const Fleet& fleet, const Availability* availability);
 
   // GPUs up and not under notice, and of those the free ones.
-  int capacity(policy::GpuType type) const { return capacity_[index(type)]; }
-  int free(policy::GpuType type) const { return free_in_type_[index(type)]; }
+  int capacity(GpuType type) const { return capacity_[index(type)]; }
+  int free(GpuType type) const { return free_in_type_[index(type)]; }
   int capacity(HostId host) const;
   bool up(HostId host) const { return hosts_[index(host)].up; }
   bool noticed(HostId host) const { return hosts_[index(host)].noticed; }
@@ -30,7 +30,7 @@ class HostLedger {
   int free() const { return free_; }
   const std::map<int, int>& scattered() const { return scattered_; }
   int up_gpus() const { return up_gpus_; }
-  int up_gpus(policy::GpuType type) const { return up_in_type_[index(type)]; }
+  int up_gpus(GpuType type) const { return up_in_type_[index(type)]; }
   int widest() const { return widest_; }  // GPUs of the largest host, up or down
   // The most GPUs of one type that are up at any time.
   int largest_ever() const { return largest_ever_; }
@@ -41,17 +41,17 @@ class HostLedger {
   void set_down(HostId host, double now_s);
 
   // Whether place() finds them. With slices enough may be free, but not in one piece.
-  bool fits(policy::GpuType type, int gpus) const { return gpus <= free(type) && (!slices_ || slices_->fits(gpus)); }
+  bool fits(GpuType type, int gpus) const { return gpus <= free(type) && (!slices_ || slices_->fits(gpus)); }
   // Takes `gpus` GPUs of a type where they lie best; fits(type, gpus). `own`: where the job was.
-  policy::Placement place(policy::GpuType type, int gpus, const policy::Placement& own);
+  Placement place(GpuType type, int gpus, const Placement& own);
   // Takes exactly these GPUs; not with slices (CHECK). Error: Internal names the host that is down or full; nothing is
   // taken then.
-  absl::Status take(const policy::Placement& placement);
-  void give(const policy::Placement& placement);
+  absl::Status take(const Placement& placement);
+  void give(const Placement& placement);
 
  private:
   struct Host {
-    policy::GpuType type;
+    GpuType type;
     int gpus = 0;
     int free = 0;
     bool up = true;
@@ -59,16 +59,16 @@ class HostLedger {
     double last_down_s = -1;
   };
 
-  static size_t index(policy::GpuType type) { return static_cast<size_t>(type.value); }
+  static size_t index(GpuType type) { return static_cast<size_t>(type.value); }
   static size_t index(HostId host) { return static_cast<size_t>(host.value); }
   bool open(const Host& host) const { return host.up && !host.noticed; }
   void set_free(HostId host, int free);  // keeps the sets in step
   void enlist(HostId host);
   void delist(HostId host);
   void count_free(const Host& host, int sign);
-  policy::Placement place_slices(policy::GpuType type, int gpus);
-  HostId best_fit(policy::GpuType type, int gpus, const policy::Placement& own) const;
-  HostId emptiest(policy::GpuType type, const policy::Placement& own) const;
+  Placement place_slices(GpuType type, int gpus);
+  HostId best_fit(GpuType type, int gpus, const Placement& own) const;
+  HostId emptiest(GpuType type, const Placement& own) const;
 
   std::vector<Host> hosts_;
   // by type, then by number of free GPUs (from 1): open hosts that have so many
@@ -82,4 +82,4 @@ class HostLedger {
   int largest_ever_ = 0;
 };
 
-}  // namespace scalai::jobs::internal
+}  // namespace scalai::policy

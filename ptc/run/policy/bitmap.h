@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace scalai::jobs::internal {
+namespace scalai::policy {
 
 class Bitmap {
  public:
@@ -57,4 +57,4 @@ class Bitmap {
   std::vector<std::vector<uint64_t>> levels_;  // [0] has a bit a member
 };
 
-}  // namespace scalai::jobs::internal
+}  // namespace scalai::policy

@@ -1,4 +1,4 @@
-#include "sim/jobs/internal/host_ledger.h"
+#include "ptc/run/policy/host_ledger.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::jobs::internal {
+namespace scalai::policy {
 
-HostLedger::HostLedger(const policy::Fleet& fleet, const policy::Availability* availability) {
+HostLedger::HostLedger(const Fleet& fleet, const Availability* availability) {
   if (fleet.per_gpu > 1) slices_.emplace(fleet);
   const size_t types = fleet.types.size();
   std::vector<int> widest(types, 0), ever(types, 0);
@@ -16,13 +16,13 @@ HostLedger::HostLedger(const policy::Fleet& fleet, const policy::Availability* a
   const bool some_down = availability != nullptr && !availability->up.empty();
   if (some_down) comes = availability->up;
   if (availability != nullptr) {
-    for (const policy::FleetEvent& event : availability->events) {
-      if (event.kind != policy::FleetEvent::Kind::kUp) continue;
+    for (const FleetEvent& event : availability->events) {
+      if (event.kind != FleetEvent::Kind::kUp) continue;
       for (const HostId host : event.hosts) comes[index(host)] = 1;
     }
   }
   for (size_t k = 0; k < fleet.hosts.size(); ++k) {
-    const policy::HostSpec& spec = fleet.hosts[k];
+    const HostSpec& spec = fleet.hosts[k];
     widest[index(spec.type)] = std::max(widest[index(spec.type)], spec.gpus);
     widest_ = std::max(widest_, spec.gpus);
     if (comes[k] != 0) ever[index(spec.type)] += spec.gpus;
@@ -34,7 +34,7 @@ HostLedger::HostLedger(const policy::Fleet& fleet, const policy::Availability* a
   capacity_.assign(types, 0);
   free_in_type_.assign(types, 0);
   up_in_type_.assign(types, 0);
-  for (const policy::HostSpec& spec : fleet.hosts) {
+  for (const HostSpec& spec : fleet.hosts) {
     hosts_.push_back(Host{.type = spec.type, .gpus = spec.gpus, .free = spec.gpus, .up = false});
   }
   for (size_t k = 0; k < hosts_.size(); ++k) {
@@ -122,10 +122,10 @@ void HostLedger::set_free(HostId host, int free) {
 }
 
 // The open host with the least room that holds `gpus`, one of `own` if any holds them.
-HostId HostLedger::best_fit(policy::GpuType type, int gpus, const policy::Placement& own) const {
+HostId HostLedger::best_fit(GpuType type, int gpus, const Placement& own) const {
   HostId best;
   if (own.type == type) {
-    for (const policy::HostShare& share : own.hosts) {
+    for (const HostShare& share : own.hosts) {
       const Host& entry = hosts_[index(share.host)];
       if (!open(entry) || entry.free < gpus) continue;
       if (!best.valid() || entry.free < hosts_[index(best)].free) best = share.host;
@@ -138,22 +138,22 @@ HostId HostLedger::best_fit(policy::GpuType type, int gpus, const policy::Placem
   return best;
 }
 
-HostId HostLedger::emptiest(policy::GpuType type, const policy::Placement& own) const {
+HostId HostLedger::emptiest(GpuType type, const Placement& own) const {
   const std::vector<Bitmap>& sets = by_free_[index(type)];
   size_t free = sets.size() - 1;
   while (free > 0 && sets[free].empty()) --free;
   SCALAI_CHECK(free > 0, "a placement was asked for that free() does not cover");
   if (own.type == type) {
-    for (const policy::HostShare& share : own.hosts) {
+    for (const HostShare& share : own.hosts) {
       if (sets[free].contains(index(share.host))) return share.host;
     }
   }
   return HostId(sets[free].next(0));
 }
 
-policy::Placement HostLedger::place_slices(policy::GpuType type, int gpus) {
-  policy::Placement placement{.type = type, .hosts = {}, .slices = slices_->place(gpus)};
-  for (const policy::Slice& slice : placement.slices) {
+Placement HostLedger::place_slices(GpuType type, int gpus) {
+  Placement placement{.type = type, .hosts = {}, .slices = slices_->place(gpus)};
+  for (const Slice& slice : placement.slices) {
     if (placement.hosts.empty() || placement.hosts.back().host != slice.host)
       placement.hosts.push_back({slice.host, 0});
     placement.hosts.back().gpus += slice.slices;
@@ -162,40 +162,38 @@ policy::Placement HostLedger::place_slices(policy::GpuType type, int gpus) {
   return placement;
 }
 
-policy::Placement HostLedger::place(policy::GpuType type, int gpus, const policy::Placement& own) {
+Placement HostLedger::place(GpuType type, int gpus, const Placement& own) {
   SCALAI_CHECK(gpus > 0 && fits(type, gpus));
   if (slices_) return place_slices(type, gpus);
-  policy::Placement placement{.type = type, .hosts = {}};
+  Placement placement{.type = type, .hosts = {}};
   while (gpus > 0) {
     HostId host = best_fit(type, gpus, own);
     if (!host.valid()) host = emptiest(type, own);
     const int taken = std::min(gpus, hosts_[index(host)].free);
     set_free(host, hosts_[index(host)].free - taken);
-    placement.hosts.push_back(policy::HostShare{host, taken});
+    placement.hosts.push_back(HostShare{host, taken});
     gpus -= taken;
   }
   std::sort(placement.hosts.begin(), placement.hosts.end());
   return placement;
 }
 
-absl::Status HostLedger::take(const policy::Placement& placement) {
+absl::Status HostLedger::take(const Placement& placement) {
   SCALAI_CHECK(!slices_);
-  for (const policy::HostShare& share : placement.hosts) {
+  for (const HostShare& share : placement.hosts) {
     const Host& entry = hosts_[index(share.host)];
     if (entry.up && entry.free >= share.gpus) continue;
     return absl::InternalError(
         entry.up ? fmt::format("{} GPUs of host {}, which has {} free", share.gpus, share.host.value, entry.free)
                  : fmt::format("GPUs of host {}, which is down", share.host.value));
   }
-  for (const policy::HostShare& share : placement.hosts)
-    set_free(share.host, hosts_[index(share.host)].free - share.gpus);
+  for (const HostShare& share : placement.hosts) set_free(share.host, hosts_[index(share.host)].free - share.gpus);
   return absl::OkStatus();
 }
 
-void HostLedger::give(const policy::Placement& placement) {
+void HostLedger::give(const Placement& placement) {
   if (slices_) slices_->give(placement.slices);
-  for (const policy::HostShare& share : placement.hosts)
-    set_free(share.host, hosts_[index(share.host)].free + share.gpus);
+  for (const HostShare& share : placement.hosts) set_free(share.host, hosts_[index(share.host)].free + share.gpus);
 }
 
-}  // namespace scalai::jobs::internal
+}  // namespace scalai::policy

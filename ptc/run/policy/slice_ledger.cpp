@@ -1,31 +1,31 @@
-#include "sim/jobs/internal/slice_ledger.h"
+#include "ptc/run/policy/slice_ledger.h"
 
 #include <algorithm>
 
 #include "ptc/base/status.h"
 #include "ptc/run/policy/slices.h"
 
-namespace scalai::jobs::internal {
+namespace scalai::policy {
 namespace {
 
-bool has_room(uint8_t taken, const policy::SliceProfile& profile) {
+bool has_room(uint8_t taken, const SliceProfile& profile) {
   return std::any_of(profile.starts.begin(), profile.starts.end(),
-                     [&](int start) { return (taken & policy::slice_bits(profile, start)) == 0; });
+                     [&](int start) { return (taken & slice_bits(profile, start)) == 0; });
 }
 
 // Places that are left to any profile.
 int options(uint8_t taken) {
   int count = 0;
-  for (const policy::SliceProfile& one : policy::slice_profiles()) {
-    for (const int start : one.starts) count += (taken & policy::slice_bits(one, start)) == 0;
+  for (const SliceProfile& one : slice_profiles()) {
+    for (const int start : one.starts) count += (taken & slice_bits(one, start)) == 0;
   }
   return count;
 }
 
-int best_start(uint8_t taken, const policy::SliceProfile& profile) {
+int best_start(uint8_t taken, const SliceProfile& profile) {
   int best = -1, most = -1;
   for (const int start : profile.starts) {
-    const uint8_t bits = policy::slice_bits(profile, start);
+    const uint8_t bits = slice_bits(profile, start);
     if ((taken & bits) != 0) continue;
     if (const int left = options(taken | bits); left > most) {
       best = start;
@@ -37,10 +37,10 @@ int best_start(uint8_t taken, const policy::SliceProfile& profile) {
 
 }  // namespace
 
-SliceLedger::SliceLedger(const policy::Fleet& fleet) {
-  SCALAI_CHECK(fleet.per_gpu == policy::kSlicesOfGpu);
-  for (const policy::HostSpec& spec : fleet.hosts) {
-    const size_t gpus = static_cast<size_t>(spec.gpus / policy::kSlicesOfGpu);
+SliceLedger::SliceLedger(const Fleet& fleet) {
+  SCALAI_CHECK(fleet.per_gpu == kSlicesOfGpu);
+  for (const HostSpec& spec : fleet.hosts) {
+    const size_t gpus = static_cast<size_t>(spec.gpus / kSlicesOfGpu);
     const HostId host(static_cast<int64_t>(hosts_.size()));
     hosts_.push_back({.first = gpus_.size(), .gpus = gpus, .whole = static_cast<int>(gpus)});
     gpus_.resize(gpus_.size() + gpus, Gpu{.host = host});
@@ -91,8 +91,8 @@ void SliceLedger::set(size_t gpu, uint8_t taken, int used) {
 }
 
 bool SliceLedger::fits(int slices) const {
-  if (slices % policy::kSlicesOfGpu == 0) return slices / policy::kSlicesOfGpu <= whole_;
-  const policy::SliceProfile* profile = policy::slice_profile(slices);
+  if (slices % kSlicesOfGpu == 0) return slices / kSlicesOfGpu <= whole_;
+  const SliceProfile* profile = slice_profile(slices);
   SCALAI_CHECK(profile != nullptr);
   for (size_t taken = 0; taken < by_taken_.size(); ++taken) {
     if (!by_taken_[taken].empty() && has_room(static_cast<uint8_t>(taken), *profile)) return true;
@@ -100,8 +100,8 @@ bool SliceLedger::fits(int slices) const {
   return false;
 }
 
-policy::Slice SliceLedger::place_part(int slices) {
-  const policy::SliceProfile& profile = *policy::slice_profile(slices);
+Slice SliceLedger::place_part(int slices) {
+  const SliceProfile& profile = *slice_profile(slices);
   size_t best = gpus_.size();
   for (size_t taken = 0; taken < by_taken_.size(); ++taken) {
     if (!has_room(static_cast<uint8_t>(taken), profile)) continue;
@@ -115,11 +115,11 @@ policy::Slice SliceLedger::place_part(int slices) {
   SCALAI_CHECK(best < gpus_.size(), "a placement was asked for that fits() does not cover");
   const Gpu gpu = gpus_[best];
   const int start = best_start(gpu.taken, profile);
-  set(best, gpu.taken | policy::slice_bits(profile, start), gpu.used + slices);
+  set(best, gpu.taken | slice_bits(profile, start), gpu.used + slices);
   return {gpu.host, static_cast<int>(best - host_of(gpu.host).first), start, slices};
 }
 
-void SliceLedger::place_whole(int gpus, std::vector<policy::Slice>* placed) {
+void SliceLedger::place_whole(int gpus, std::vector<Slice>* placed) {
   while (gpus > 0) {
     auto enough = by_whole_.lower_bound(gpus);
     while (enough != by_whole_.end() && enough->second.empty()) ++enough;
@@ -133,31 +133,31 @@ void SliceLedger::place_whole(int gpus, std::vector<policy::Slice>* placed) {
     const Host host = host_of(id);
     for (size_t gpu = host.first; gpu < host.first + host.gpus && gpus > 0; ++gpu) {
       if (gpus_[gpu].taken != 0) continue;
-      set(gpu, policy::slice_bits(*policy::slice_profile(policy::kSlicesOfGpu), 0), policy::kSlicesOfGpu);
-      placed->push_back({id, static_cast<int>(gpu - host.first), 0, policy::kSlicesOfGpu});
+      set(gpu, slice_bits(*slice_profile(kSlicesOfGpu), 0), kSlicesOfGpu);
+      placed->push_back({id, static_cast<int>(gpu - host.first), 0, kSlicesOfGpu});
       --gpus;
     }
   }
 }
 
-std::vector<policy::Slice> SliceLedger::place(int slices) {
-  std::vector<policy::Slice> placed;
-  if (slices % policy::kSlicesOfGpu != 0) {
+std::vector<Slice> SliceLedger::place(int slices) {
+  std::vector<Slice> placed;
+  if (slices % kSlicesOfGpu != 0) {
     placed.push_back(place_part(slices));
   } else {
-    place_whole(slices / policy::kSlicesOfGpu, &placed);
+    place_whole(slices / kSlicesOfGpu, &placed);
   }
   std::sort(placed.begin(), placed.end());
   return placed;
 }
 
-void SliceLedger::give(std::span<const policy::Slice> slices) {
-  for (const policy::Slice& slice : slices) {
+void SliceLedger::give(std::span<const Slice> slices) {
+  for (const Slice& slice : slices) {
     const size_t gpu = host_of(slice.host).first + static_cast<size_t>(slice.gpu);
-    const uint8_t bits = policy::slice_bits(*policy::slice_profile(slice.slices), slice.start);
+    const uint8_t bits = slice_bits(*slice_profile(slice.slices), slice.start);
     SCALAI_CHECK((gpus_[gpu].taken & bits) == bits);
     set(gpu, gpus_[gpu].taken & static_cast<uint8_t>(~bits), gpus_[gpu].used - slice.slices);
   }
 }
 
-}  // namespace scalai::jobs::internal
+}  // namespace scalai::policy
