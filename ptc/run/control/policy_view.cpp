@@ -63,16 +63,12 @@ void PolicyView::set_usable(const std::vector<char>& by_device) {
   ledger_ = policy::HostLedger(usable, nullptr);
 }
 
-policy::GpuType PolicyView::type_of(DeviceId device) const {
-  return fleet_.hosts[static_cast<size_t>(scenario_.cluster.host_of(device).value)].type;
-}
-
 policy::Placement PolicyView::placement_of(const std::vector<DeviceId>& devices) const {
   policy::Placement placement;
   std::map<HostId, int> hosts;
   for (const DeviceId device : devices) ++hosts[scenario_.cluster.host_of(device)];
   for (const auto& [host, gpus] : hosts) placement.hosts.push_back({.host = host, .gpus = gpus});
-  if (!devices.empty()) placement.type = type_of(devices.front());
+  if (!hosts.empty()) placement.type = fleet_.hosts[static_cast<size_t>(hosts.begin()->first.value)].type;
   return placement;
 }
 

@@ -53,7 +53,7 @@ TEST_F(ViewTest, TheClusterIsAFleet) {
   EXPECT_DOUBLE_EQ(view_->price(GpuType(1)), 2);
   EXPECT_EQ(fleet.gpus(GpuType(0)), 4);
   EXPECT_EQ(fleet.hosts[2].type, GpuType(0));
-  EXPECT_EQ(view_->type_of(DeviceId(2)), GpuType(1));
+  EXPECT_EQ(view_->placement_of(testing::device_ids({2})).type, GpuType(1));
 }
 
 TEST_F(ViewTest, JobsAreThoseOfAWorkload) {

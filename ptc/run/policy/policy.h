@@ -5,7 +5,7 @@
 // a grant keep their GPUs.
 //
 // The caller guarantees, for any answer: no more GPUs than are up, no job on a device that is down, no unknown job. A
-// decision that breaks these rules ends the run with an error that names it.
+// decision that breaks these rules, or those of decision.h, ends the run with an error that names it.
 
 #include <cstdint>
 #include <span>
@@ -74,7 +74,7 @@ struct Grant {
   JobId job;
   GpuType type;
   int gpus = 0;  // 0 = none: the job waits
-  // Places; empty = the caller places (as few hosts as possible, best fit, the job's own hosts first).
+  // Places, ascending; empty = the caller places (as few hosts as possible, best fit, the job's own hosts first).
   std::vector<HostShare> hosts;
   JobId beside;  // share the GPUs of this job, which is granted too or has the same number; none = alone
 };

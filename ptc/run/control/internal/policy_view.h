@@ -32,7 +32,6 @@ class PolicyView final : public policy::View {
 
   // The GPUs that these devices are; those of one type.
   policy::Placement placement_of(const std::vector<DeviceId>& devices) const;
-  policy::GpuType type_of(DeviceId device) const;
   // The usable GPUs, all free.
   const policy::HostLedger& ledger() const { return ledger_; }
 
