@@ -95,7 +95,7 @@ absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string
   World world;
   SCALAI_ASSIGN_OR_RETURN(
       trace::Imported imported,
-      import_trace("gavel", fmt::format("{}/scheduler/traces/physical_cluster/{}.trace", checkout, trace)));
+      trace::import_trace("gavel", fmt::format("{}/scheduler/traces/physical_cluster/{}.trace", checkout, trace)));
   world.workload = repeated(imported.workload, times);
   for (const auto& [name, gpus] : {std::pair{"v100", 8}, std::pair{"p100", 16}, std::pair{"k80", 24}}) {
     const GpuType type(static_cast<int64_t>(world.fleet.types.size()));
@@ -110,7 +110,7 @@ absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string
 
 absl::StatusOr<Outcome> run_once(const World& world, const char* name) {
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> policy, make_policy(name, {}, 1));
-  const std::unique_ptr<jobs::ChangeModel> changes = make_constant_changes({});
+  const std::unique_ptr<jobs::ChangeModel> changes = jobs::make_constant_changes({});
   jobs::Setup setup;
   setup.workload = &world.workload;
   setup.fleet = &world.fleet;
