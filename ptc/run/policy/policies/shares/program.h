@@ -4,6 +4,9 @@
 //
 // Deterministic: one thread, a fixed pivoting seed, no time limits but those that solve_within() is given. The same
 // program and start give the same vertex, bit by bit, on the same build of CLP. Values; one thread for each program.
+//
+// An assertion of CLP would end the process. The one that was seen to fail cannot fail here, because Matrix in
+// program.cpp takes away its cause; so no solve needs a child process. CLP's exceptions become a Status.
 
 #include <cstdint>
 #include <limits>
@@ -32,7 +35,7 @@ struct Basis {
 struct Effort {
   int64_t programs = 0;
   int64_t pivots = 0;   // simplex pivots (LP) or branch-and-bound nodes (integer)
-  int64_t retries = 0;  // solves that failed, also by an assertion, and went well by another algorithm
+  int64_t retries = 0;  // solves that failed and went well by another algorithm
   Effort& operator+=(const Effort& more) {
     programs += more.programs;
     pivots += more.pivots;
@@ -82,9 +85,9 @@ class Program {
   // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
   // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
   // (relative gap 1e-9), or as far as 200,000 nodes go (Solution::gap), and ignore `start`. A linear program on which
-  // the solver fails, also by an assertion, is solved by other algorithms. Errors: FailedPrecondition = infeasible (see
-  // infeasible()), OutOfRange = unbounded, ResourceExhausted = no solution of an integer program within the limits,
-  // InvalidArgument = no columns, Internal = all algorithms failed.
+  // the solver fails is solved by other algorithms. Errors: FailedPrecondition = infeasible (see infeasible()),
+  // OutOfRange = unbounded, ResourceExhausted = no solution of an integer program within the limits, InvalidArgument =
+  // no columns, Internal = all algorithms failed.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
   // An integer program as far as the limits go: then the best solution that was found, with its gap.
   struct Limits {

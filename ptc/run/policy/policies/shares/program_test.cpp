@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ptc/base/random.h"
 
@@ -158,6 +161,81 @@ TEST(Program, IntegerProgramsAgainstEnumeration) {
     const auto again = program.solve();
     EXPECT_EQ(solution->values, again->values);
   }
+}
+
+// Max-min of jobs on 8, 16 and 24 GPUs of three types. With its own matrix, Debian's CLP fails an assertion on this
+// program (`elValue`: a number of 5e-324 times an element is 0). A letter is the kind of a job.
+struct Kind {
+  double rates[3];  // by type; 0: it cannot run there
+  int gpus;
+};
+constexpr Kind kKinds[] = {{{4.65951760769172, 2.4439926387334547, 0.8174990382804572}, 2},
+                           {{8.43746442976539, 5.222807742215509, 1.705640028601197}, 4},
+                           {{3.4538443945317288, 3.4886946387046534, 0.5229221093529881}, 2},
+                           {{7.13456794094693, 7.121010074361754, 0.87447063677652}, 4},
+                           {{3.8611589323317648, 3.459057580734252, 0.40690863539990996}, 2},
+                           {{9.244709566086183, 5.9935856690806775, 0.9227063652508212}, 4},
+                           {{4.791735410749232, 2.420998694460416, 0.7887557334433122}, 2},
+                           {{5.776846049104184, 6.3592217606239085, 1.8349034765493337}, 4},
+                           {{6.062512258585606, 6.647926080013017, 1.5472118604627865}, 4},
+                           {{7.2684077336920225, 5.756198093427793, 1.7397320264841303}, 4},
+                           {{5.075326781133152, 3.4623366094334234, 0}, 2},
+                           {{7.673704036995221, 5.6414218193626855, 1.6811507747598045}, 4},
+                           {{4.592248438320105, 2.517107813343874, 0.791178644997383}, 2},
+                           {{2.3087414396146224, 1.497963379793754, 0.2317772669326233}, 1},
+                           {{1.7943138387339328, 1.4186526368514556, 0.4561269625210521}, 1},
+                           {{3.0597444939006975, 3.1192964793918874, 0.9005541824385094}, 2},
+                           {{2.175913935091732, 1.6314268384361508, 0.18707746267865555}, 1},
+                           {{1.9098768041404701, 1.4308900713681607, 0.40944768437440254}, 1},
+                           {{1.5130509523507878, 1.5913582197329823, 0.43474420272774933}, 1},
+                           {{2.2947621438874757, 1.3677741124934029, 0.3232298770419066}, 1},
+                           {{2.2476821693671183, 1.2684899875381657, 0.40511261851885}, 1}};
+constexpr std::string_view kJobs =
+    "abcdefffghijhggjdddieklfhabcdefffghijhggjddgcdieklfhabcdefmffghijhggjddgcdineklfhnabcdefmloffghijhgg"
+    "jdcdgcdineklfhnabcdefomloffghijmhggjdcdgcdineklfnhnabcdefpomlooffghijmhggjdcdgcdionekqlfnhnabcdnefpo"
+    "mqloooffghijmhggjdcdgcdionekqlfnnhnoabqqcdnefpomqloooffghijmhggjdcdgcdniroonekqlfnnhnoabqqcdnefsponm"
+    "qloqotofoekqofrnhnorabqqefpqou";
+
+// Each entry stands for `count` equal jobs with equal shares.
+Program max_min(const std::vector<std::pair<const Kind*, double>>& jobs) {
+  Program program;
+  std::vector<std::vector<Term>> times, rates, used(3);
+  for (const auto& [kind, count] : jobs) {
+    std::vector<Term>& time = times.emplace_back();
+    std::vector<Term>& rate = rates.emplace_back();
+    for (size_t type = 0; type < 3; ++type) {
+      if (kind->rates[type] == 0) continue;
+      const int column = program.column({});
+      time.push_back({column, 1});
+      rate.push_back({column, kind->rates[type]});
+      used[type].push_back({column, kind->gpus * count});
+    }
+  }
+  const int least = program.column({1});
+  for (const std::vector<Term>& terms : times) program.at_most(terms, 1);
+  for (size_t type = 0; type < 3; ++type) program.at_most(used[type], 8.0 * static_cast<double>(type + 1));
+  for (std::vector<Term>& terms : rates) {
+    terms.push_back({least, -1});
+    program.at_least(terms, 0);
+  }
+  return program;
+}
+
+TEST(Program, NumbersThatUnderflowDoNotEndTheProcess) {
+  std::vector<std::pair<const Kind*, double>> each, by_kind;
+  for (const Kind& kind : kKinds) by_kind.emplace_back(&kind, 0);
+  for (const char letter : kJobs) {
+    each.emplace_back(&kKinds[letter - 'a'], 1);
+    ++by_kind[static_cast<size_t>(letter - 'a')].second;
+  }
+  const Program program = max_min(each);
+  const auto solution = program.solve();
+  const auto again = program.solve();
+  const auto of_kinds = max_min(by_kind).solve();
+  ASSERT_TRUE(solution.ok() && again.ok() && of_kinds.ok()) << solution.status();
+  EXPECT_NEAR(solution->objective, of_kinds->objective, 1e-7);
+  EXPECT_EQ(solution->effort.retries, 0);
+  EXPECT_EQ(solution->values, again->values);
 }
 
 TEST(Program, ProgramWithoutColumnsIsRefused) { EXPECT_TRUE(absl::IsInvalidArgument(Program().solve().status())); }
