@@ -9,7 +9,6 @@
 #include "apps/commands.h"
 #include "apps/common/model_options.h"
 #include "apps/common/output.h"
-#include "apps/plan/plan_output.h"
 #include "apps/plan/plan_request.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
@@ -17,6 +16,7 @@
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
+#include "ptc/report/plan_output.h"
 #include "ptc/run/scenario/scenario.h"
 #include "ptc/state/model/catalogue.h"
 
@@ -50,11 +50,11 @@ int report_check(const absl::Status& status) {
   return kBug;
 }
 
-int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
-  const Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
+int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, report::PlanFacts facts) {
+  const report::Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
   if (!plan.feasible()) {
-    say("{}", infeasible_text(plan));
-    if (shown.format == "json") print(plan_text(plan, facts, shown));
+    say("{}", report::infeasible_text(plan));
+    if (shown.format == "json") print(report::plan_text(plan, facts, shown));
     return kInvalidExit;
   }
   if (arguments.flag("check")) {
@@ -68,7 +68,7 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
     const absl::Status written = write_file(arguments.text("out"), serialize(plan));
     if (!written.ok()) return report_error(written);
   }
-  print(plan_text(plan, facts, shown));
+  print(report::plan_text(plan, facts, shown));
   if (shown.format == "table")
     note_terms("at least = the bytes that any plan for this placement must move; g3 = GPU 3, counted from 0",
                "--tensor=TENSOR shows where one tensor comes from; --out=FILE keeps the plan for scalai plan show");
@@ -90,13 +90,13 @@ std::optional<double> predicted(const Arguments& arguments, const PlanRequest& r
 }
 
 // The same change without the cap: what cutting boxes is worth.
-absl::StatusOr<std::optional<CapFacts>> cap_facts(const PlanRequest& request, const plan::Plan& plan) {
+absl::StatusOr<std::optional<report::CapFacts>> cap_facts(const PlanRequest& request, const plan::Plan& plan) {
   if (plan.memory_cap() < 0 || !plan.feasible()) return std::nullopt;
   plan::PlannerOptions options = request.options;
   options.memory_cap = -1;
   SCALAI_ASSIGN_OR_RETURN(const plan::Plan whole, plan::make_plan({request.from, request.to, request.cluster,
                                                                    request.residency, std::move(options)}));
-  return CapFacts{paging_of_whole_boxes(request.input(), plan.memory(), plan.memory_cap()), whole.bytes()};
+  return report::CapFacts{paging_of_whole_boxes(request.input(), plan.memory(), plan.memory_cap()), whole.bytes()};
 }
 
 int make_plan_command(const Arguments& arguments) {
@@ -160,9 +160,9 @@ int show_plan(const Arguments& arguments) {
     check_tensor_name(arguments.text("tensor"), names, problems);
   }
   if (!problems.empty()) return problems.report();
-  const Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
-  print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), shown)
-                                : plan_text(*plan, {}, shown));
+  const report::Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
+  print(arguments.has("device") ? report::program_text(*plan, DeviceId(arguments.count("device")), shown)
+                                : report::plan_text(*plan, {}, shown));
   return 0;
 }
 
@@ -176,7 +176,7 @@ int diff(const Arguments& arguments) {
   problems.status("", a.status());
   problems.status("", b.status());
   if (!problems.empty()) return problems.report();
-  print(difference_text(*a, *b, {arguments.text("format"), "", stdout_screen()}));
+  print(report::difference_text(*a, *b, {arguments.text("format"), "", stdout_screen()}));
   return a->digest() == b->digest() ? 0 : kDifferent;
 }
 

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/plan/plan_output.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
+#include "ptc/report/plan_output.h"
 #include "ptc/run/scenario/scenario.h"
 #include "ptc/run/scenario/strategy.h"
 #include "ptc/state/collection/collection_file.h"
@@ -112,14 +112,14 @@ std::string json_of(const Planned& planned, const std::string& explain) {
   const bool known = std::any_of(plan.tensors().begin(), plan.tensors().end(),
                                  [&](const plan::TensorInfo& tensor) { return tensor.name == explain; });
   if (!explain.empty() && !known) check(missing("the plan has no tensor \"" + explain + "\""));
-  apps::PlanFacts facts;
+  report::PlanFacts facts;
   if (planned.rates_known && plan.feasible()) facts.estimated_s = estimate_seconds(plan, planned.cluster);
-  return apps::plan_text(plan, facts, {"json", explain});
+  return report::plan_text(plan, facts, {"json", explain});
 }
 
 std::string table_of(const Planned& planned) {
-  if (!planned.plan->feasible()) return apps::infeasible_text(*planned.plan);
-  return apps::plan_text(*planned.plan, {}, {"table", ""});
+  if (!planned.plan->feasible()) return report::infeasible_text(*planned.plan);
+  return report::plan_text(*planned.plan, {}, {"table", ""});
 }
 
 void verify(const Planned& planned) {
@@ -153,7 +153,7 @@ void add_plans(nb::module_& module) {
       .def(
           "program",
           [](const Planned& planned, int device) {
-            return apps::program_text(*planned.plan, DeviceId(device), {"json", ""});
+            return report::program_text(*planned.plan, DeviceId(device), {"json", ""});
           },
           nb::arg("device"))
       .def("text", table_of)

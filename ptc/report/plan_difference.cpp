@@ -4,13 +4,13 @@
 #include <map>
 #include <tuple>
 
-#include "apps/plan/plan_output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
+#include "ptc/report/plan_output.h"
 #include "ptc/state/collection/id_list.h"
 
-namespace scalai::apps {
+namespace scalai::report {
 namespace {
 
 using nlohmann::ordered_json;
@@ -179,4 +179,4 @@ std::string difference_text(const Plan& a, const Plan& b, const Shown& shown) {
   return text;
 }
 
-}  // namespace scalai::apps
+}  // namespace scalai::report

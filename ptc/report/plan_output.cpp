@@ -1,4 +1,4 @@
-#include "apps/plan/plan_output.h"
+#include "ptc/report/plan_output.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/missing.h"
 
-namespace scalai::apps {
+namespace scalai::report {
 namespace {
 
 using nlohmann::ordered_json;
@@ -326,4 +326,4 @@ std::string infeasible_text(const Plan& plan) {
   return text;
 }
 
-}  // namespace scalai::apps
+}  // namespace scalai::report

@@ -1,5 +1,5 @@
 #pragma once
-// The output of `scalai plan`: a short table, JSON or CSV. Pure functions.
+// A plan as a short table, JSON or CSV, for `scalai plan` and the Python package. Pure functions.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan.h"
 
-namespace scalai::apps {
+namespace scalai::report {
 
 // What a memory cap costs, beside the same change without it.
 struct CapFacts {
@@ -49,4 +49,4 @@ std::string difference_text(const plan::Plan& a, const plan::Plan& b, const Show
 // The state without a holder as one error, with at most twenty boxes.
 std::string infeasible_text(const plan::Plan& plan);
 
-}  // namespace scalai::apps
+}  // namespace scalai::report
