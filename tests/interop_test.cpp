@@ -16,7 +16,7 @@ namespace scalai::testing {
 namespace {
 
 const fs::path kScripts = fs::path(SCALAI_SOURCE_DIR) / "tests" / "interop";
-const fs::path kTools = fs::path(SCALAI_SOURCE_DIR) / "ptc" / "checkpoint" / "tools";
+const fs::path kTools = fs::path(SCALAI_SOURCE_DIR) / "ptc" / "store" / "tools";
 
 std::string python() {
   if (const char* const named = std::getenv("SCALAI_PYTHON")) return named;
