@@ -1,7 +1,7 @@
+#include "apps/doctor/doctor_command.h"
 
 #include "apps/common/output.h"
 #include "apps/doctor/doctor.h"
-#include "apps/exec/exec_commands.h"
 #include "executor/cuda/topology.h"
 #include "executor/nccl/library.h"
 #include "ptc/base/status.h"

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "apps/checkpoint/commands.h"
+#include "apps/common/runs/reader_step.h"
 #include "apps/exec/exec_commands.h"
-#include "apps/exec/reader_step.h"
 #include "executor/cuda/step_device.h"
 #include "executor/live/live_stats.h"
 #include "ptc/base/status.h"
@@ -37,8 +37,6 @@ absl::StatusOr<std::shared_ptr<transform::Device>> first_gpu() {
 
 }  // namespace
 
-std::vector<Command> exec_checkpoint_commands() {
-  return {stats_command(open_run), reshard_command(first_gpu)};
-}
+std::vector<Command> exec_checkpoint_commands() { return {stats_command(open_run), reshard_command(first_gpu)}; }
 
 }  // namespace scalai::apps

@@ -1,5 +1,5 @@
 #pragma once
-// The commands of `scalai exec`, one function each; exec_main.cpp combines them.
+// The commands of `scalai exec`, one function each; apps/exec_main.cpp combines them.
 
 #include <vector>
 
@@ -14,7 +14,6 @@ Command exec_sync_command();       // the weights of a run that trains, for rece
 Command exec_ctl_command();        // queries or steers a running controller
 Command exec_bench_command();      // measures changes of state
 Command exec_calibrate_command();  // writes a cluster file of this machine
-Command exec_doctor_command();     // facts of this machine
 // `scalai checkpoint stats` of a run, and `scalai checkpoint reshard` with steps on a GPU.
 std::vector<Command> exec_checkpoint_commands();
 

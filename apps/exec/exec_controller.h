@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/common/run_report.h"
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 #include "ptc/base/command.h"
 #include "ptc/run/scenario/scenario.h"
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/output.h"
+#include "apps/common/runs/run_folder.h"
 #include "apps/exec/exec_commands.h"
-#include "apps/exec/run_folder.h"
 #include "executor/rpc/ctl.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/json.h"

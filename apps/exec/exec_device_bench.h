@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/exec/state_options.h"
+#include "apps/common/runs/state_options.h"
 #include "executor/bench/measurement.h"
 #include "ptc/state/model/scaling.h"
 

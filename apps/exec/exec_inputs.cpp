@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 #include "executor/worker/sample_reading.h"
 #include "executor/worker/state_source.h"
 #include "ptc/base/file.h"

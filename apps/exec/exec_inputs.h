@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "apps/exec/state_options.h"
+#include "apps/common/runs/state_options.h"
 #include "ptc/run/scenario/scenario.h"
 
 namespace scalai::apps {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "apps/exec/state_options.h"
+#include "apps/common/runs/state_options.h"
 #include "executor/controller/worker_pool.h"
 #include "executor/rpc/control_server.h"
 #include "executor/rpc/process.h"

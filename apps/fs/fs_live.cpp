@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/exec/reader_transport.h"
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/reader_transport.h"
+#include "apps/common/runs/run_folder.h"
 #include "executor/live/live_run.h"
 #include "ptc/base/backoff.h"
 #include "ptc/base/json.h"

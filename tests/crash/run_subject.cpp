@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 #include "executor/journal/journal.h"
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"

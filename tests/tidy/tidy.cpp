@@ -59,11 +59,11 @@ std::string text_of(const fs::path& path) {
 
 // --- include direction -----------------------------------------------------------------------------------------------
 
-// The longest rule folder that holds the path, or "".
+// The longest rule folder that holds the path or is the path, or "".
 std::string owner_of(const std::string& path, const std::vector<FolderRule>& rules) {
   std::string owner;
   for (const FolderRule& rule : rules) {
-    if (lies_in(path, rule.folder) && rule.folder.size() > owner.size()) owner = rule.folder;
+    if ((path == rule.folder || lies_in(path, rule.folder)) && rule.folder.size() > owner.size()) owner = rule.folder;
   }
   return owner;
 }

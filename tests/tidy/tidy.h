@@ -29,7 +29,7 @@ std::vector<File> read_tree(const std::string& root);
 // --- include direction -----------------------------------------------------------------------------------------------
 
 struct FolderRule {
-  std::string folder;
+  std::string folder;                           // or one file
   std::vector<std::string> may_use;             // folders; what these may use may be used too; "*" = everything of ours
   std::vector<std::string> tests_may_use = {};  // *_test.cpp and testing/ besides
 };

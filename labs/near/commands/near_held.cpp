@@ -8,7 +8,7 @@
 #include "ptc/base/status.h"
 
 #ifdef SCALAI_WITH_EXECUTOR
-#include "apps/exec/reader_step.h"
+#include "apps/common/runs/reader_step.h"
 #include "executor/rpc/process.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"

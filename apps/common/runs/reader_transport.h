@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 #include "executor/transport/peer_transport.h"
 
 namespace scalai::apps {

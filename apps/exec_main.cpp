@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "apps/doctor/doctor_command.h"
 #include "apps/exec/exec_commands.h"
 
 // `scalai exec SCENARIO` is the command itself; a first word of these is another one.

@@ -1,4 +1,4 @@
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,9 +1,9 @@
-#include "apps/exec/reader_step.h"
+#include "apps/common/runs/reader_step.h"
 
 #include <utility>
 
-#include "apps/exec/reader_transport.h"
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/reader_transport.h"
+#include "apps/common/runs/run_folder.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {

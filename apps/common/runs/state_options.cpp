@@ -1,4 +1,4 @@
-#include "apps/exec/state_options.h"
+#include "apps/common/runs/state_options.h"
 
 #include <fmt/format.h>
 

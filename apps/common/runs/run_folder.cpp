@@ -1,4 +1,4 @@
-#include "apps/exec/run_folder.h"
+#include "apps/common/runs/run_folder.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

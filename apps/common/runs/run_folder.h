@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "apps/exec/state_options.h"
+#include "apps/common/runs/state_options.h"
 #include "executor/journal/journal.h"
 #include "executor/rpc/ctl.h"
 

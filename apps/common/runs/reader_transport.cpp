@@ -1,4 +1,4 @@
-#include "apps/exec/reader_transport.h"
+#include "apps/common/runs/reader_transport.h"
 
 #include <cstdlib>
 #include <utility>
