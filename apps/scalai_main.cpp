@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "apps/checkpoint/commands.h"
 #include "apps/checkpoint/stats.h"
 #include "apps/commands.h"
@@ -9,20 +11,23 @@
 namespace scalai::apps {
 namespace {
 
-Program checkpoint_program() {
-  return {.name = "scalai-checkpoint",
-          .summary = "Shows, verifies, measures and reshards checkpoints.",
-          .commands = {checkpoint_command(), stats_command(), {stats_parts_spec(), nullptr}, reshard_command()},
-          .external = {},
-          .former = {{"reshard", {"checkpoint", "reshard"}}},
-          .typed = "scalai"};
+std::shared_ptr<const Part> checkpoint_part() {
+  const Program program{
+      .name = "scalai-checkpoint",
+      .summary = "Shows, verifies, measures and reshards checkpoints.",
+      .commands = {checkpoint_command(), stats_command(), {stats_parts_spec(), nullptr}, reshard_command()},
+      .external = {},
+      .former = {{"reshard", {"checkpoint", "reshard"}}},
+      .typed = "scalai"};
+  return std::make_shared<const Part>(Part{"show, verify, measure and reshard checkpoints", program});
 }
 
-Program data_program() {
-  return {.name = "scalai-data",
-          .summary = "Indexes a dataset, and shows which data-parallel rank reads what.",
-          .commands = {data_index_command(), data_show_command()},
-          .external = {}};
+std::shared_ptr<const Part> data_part() {
+  const Program program{.name = "scalai-data",
+                        .summary = "Indexes a dataset, and shows which data-parallel rank reads what.",
+                        .commands = {data_index_command(), data_show_command()},
+                        .external = {}};
+  return std::make_shared<const Part>(Part{"index a dataset, show which rank reads what", program});
 }
 
 }  // namespace
@@ -45,8 +50,7 @@ int main(int argc, char** argv) {
                    {"launch", "train a program whose GPUs change, without a scenario"},
                    {"near", "run a pipeline where its input lies"},
                    {"sync", "push the weights of a run that trains to receivers in another layout"}},
-      .parts = {{"show, verify, measure and reshard checkpoints", scalai::apps::checkpoint_program()},
-                {"index a dataset, show which rank reads what", scalai::apps::data_program()}},
+      .parts = {scalai::apps::checkpoint_part(), scalai::apps::data_part()},
       .external_of =
           {{"accuracy", "accuracy"}, {"doctor", "exec"}, {"launch", "exec"}, {"near", "near"}, {"sync", "exec"}},
       .former = {{"reshard", {"checkpoint", "reshard"}},

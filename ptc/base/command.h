@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -130,7 +131,7 @@ struct Program {
   // place.
   std::map<std::string, std::string> external;
   // Programs inside this one: `scalai data …` is scalai-data, whose file may be a link to this one.
-  std::vector<Part> parts = {};
+  std::vector<std::shared_ptr<const Part>> parts = {};
   // The external commands that belong to a program with several commands: name → program. {"doctor", "exec"}: `scalai
   // doctor` runs `scalai-exec doctor`.
   std::map<std::string, std::string> external_of = {};

@@ -120,7 +120,7 @@ void offer_commands(const Program& program, Offers& offers) {
     if (name != last) offers.word(name, command.spec.summary);
     last = name;
   }
-  for (const Part& part : program.parts) offers.word(word_of(part), part.summary);
+  for (const auto& part : program.parts) offers.word(word_of(*part), part->summary);
   for (const auto& [name, summary] : program.external) offers.word(name, summary);
   for (const CommandSpec& spec : builtin_specs(program)) offers.word(spec.name, spec.summary);
 }

@@ -188,14 +188,14 @@ std::string overview_text(const Program& program) {
   size_t left = 0;
   for (const CommandSpec& spec : builtin_specs(program)) left = std::max(left, columns_of(spec.name));
   for (const Command& command : program.commands) left = std::max(left, columns_of(command.spec.name));
-  for (const Part& part : program.parts) left = std::max(left, columns_of(word_of(part)));
+  for (const auto& part : program.parts) left = std::max(left, columns_of(word_of(*part)));
   for (const auto& [name, summary] : program.external) left = std::max(left, columns_of(name));
 
   std::string out =
       fmt::format("Usage: {} COMMAND [ARGUMENT…]\n\n{}", program.name, filled_paragraphs(program.summary));
   out += "Commands:\n";
   for (const Command& command : program.commands) out += two_columns(command.spec.name, command.spec.summary, left);
-  for (const Part& part : program.parts) out += two_columns(word_of(part), part.summary, left);
+  for (const auto& part : program.parts) out += two_columns(word_of(*part), part->summary, left);
   if (!program.external.empty()) out += "\nCommands of programs installed separately:\n";
   for (const auto& [name, summary] : program.external) out += two_columns(name, summary, left);
   out += "\nAbout the program itself:\n";

@@ -137,7 +137,7 @@ std::string program_man_page(const Program& program) {
   out += synopsis(program.name + " COMMAND [ARGUMENT…]") + ".SH DESCRIPTION\n";
   out += roff_paragraphs(program.summary) + ".SH COMMANDS\n";
   for (const Command& command : program.commands) out += item(command.spec.name, command.spec.summary);
-  for (const Part& part : program.parts) out += item(word_of(part), part.summary);
+  for (const auto& part : program.parts) out += item(word_of(*part), part->summary);
   for (const auto& [name, summary] : program.external) out += item(name, summary);
   for (const CommandSpec& spec : builtin_specs(program)) out += item(spec.name, spec.summary);
   return out + exit_section();

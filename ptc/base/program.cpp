@@ -61,9 +61,9 @@ std::optional<CommandSpec> find_spec(const Program& program, const std::string& 
 
 // The part that `word` names: "data" of scalai-data.
 const Program* find_part(const Program& program, const std::string& word) {
-  const auto found =
-      std::find_if(program.parts.begin(), program.parts.end(), [&](const Part& part) { return word_of(part) == word; });
-  return found == program.parts.end() ? nullptr : &found->program;
+  const auto found = std::find_if(program.parts.begin(), program.parts.end(),
+                                  [&](const auto& part) { return word_of(*part) == word; });
+  return found == program.parts.end() ? nullptr : &(*found)->program;
 }
 
 // What a part is asked: without its word, unless its commands begin with it. `words` begin with the part's word.
@@ -76,7 +76,7 @@ Words asked(const Program& part, const Words& words) {
 int unknown_command(const Program& program, const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : program.commands) names.push_back(command.spec.name);
-  for (const Part& part : program.parts) names.push_back(word_of(part));
+  for (const auto& part : program.parts) names.push_back(word_of(*part));
   for (const auto& [name, summary] : program.external) names.push_back(name);
   for (const CommandSpec& spec : builtin_specs(program)) names.push_back(spec.name);
   const std::string nearest = closest(word, names);
@@ -373,10 +373,10 @@ int run_program(const Program& program, int argc, char** argv) {
   terminate_otherwise = std::set_terminate(on_terminate);
   try {
     const std::string_view called = argc > 0 ? argv[0] : "";
-    const auto linked = std::find_if(program.parts.begin(), program.parts.end(), [&](const Part& part) {
-      return called.substr(called.rfind('/') + 1) == part.program.name;
+    const auto linked = std::find_if(program.parts.begin(), program.parts.end(), [&](const auto& part) {
+      return called.substr(called.rfind('/') + 1) == part->program.name;
     });
-    const Program& asked = linked == program.parts.end() ? program : linked->program;
+    const Program& asked = linked == program.parts.end() ? program : (*linked)->program;
     return checked_output(asked, dispatch(asked, Words(argv + std::min(argc, 1), argv + argc)));
   } catch (const std::bad_alloc&) {  // what was taken is given back by now, and temporary files are gone
     say_out_of_memory();

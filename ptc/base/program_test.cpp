@@ -359,7 +359,7 @@ Program with_parts() {
   Program whole = toy(), play = toy(), check = toy();
   play.name = "toy-play", check.name = "toy-check", check.typed = "toy";
   check.commands[0].spec.name = "check deeply";
-  whole.parts = {{"Play.", play}, {"Look.", check}};
+  whole.parts = {std::make_shared<const Part>(Part{"Play.", play}), std::make_shared<const Part>(Part{"Look.", check})};
   return whole;
 }
 
