@@ -49,6 +49,9 @@ class FaultsTest : public store::FolderTest {
 
 TEST_F(FaultsTest, ProcessesOfARunAreKnownByTheirMark) {
   Process one = start("exec sleep 60");
+  // While the shell becomes another program, it shows no environment.
+  for (int i = 0; i < 2000 && processes_of(path(""), Whose::kAll).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_THAT(processes_of(path(""), Whose::kAll), ElementsAre(one.pid()));
   EXPECT_THAT(processes_of(path(""), Whose::kWorkers), IsEmpty());
   EXPECT_THAT(processes_of(path("other"), Whose::kAll), IsEmpty());
