@@ -1,5 +1,5 @@
 #pragma once
-// Several concurrent runs of `scalai-sim`, each in its own process, for sweeps and break-even searches.
+// Several concurrent runs of `scalai sim`, each in its own process, for sweeps and break-even searches.
 
 #include <functional>
 #include <string>

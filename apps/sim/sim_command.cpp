@@ -12,8 +12,8 @@
 #include "apps/common/metric_option.h"
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
-#include "apps/jobs/sim_cluster.h"
 #include "apps/sim/sim_alternatives.h"
+#include "apps/sim/sim_cluster.h"
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
@@ -69,7 +69,7 @@ int check_alternatives(const Alternatives& all, const Options& options, const st
   return exit_code;
 }
 
-// Of many jobs another program checks the meaning, when it runs them; paths and types are checked here.
+// Of many jobs each run checks the meaning of its own; paths and types are checked here.
 int check_settings(const Alternatives& all, const Options& options, const std::string& text) {
   for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
     const auto changed =

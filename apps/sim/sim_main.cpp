@@ -21,6 +21,7 @@ constexpr int kSimGridDevices = 256;
 // timers have 55 us (Zhu et al., SIGCOMM 2015). A change of 405B parameters has thousands of ends of flows in that
 // time.
 constexpr double kResolution_s = 100e-6;
+
 struct Options : RunOptions {
   sim::BackendKind network = sim::BackendKind::kSimGrid;
   double resolution_s = 0;

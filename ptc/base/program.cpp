@@ -29,6 +29,7 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kFailed = 5;
 constexpr const char* kComplete = "complete";
+constexpr const char* kHandedOver = "SCALAI_HANDED_OVER";    // by the program that this process was
 constexpr const char* kCommandName = "SCALAI_COMMAND_NAME";  // of this process, for report_error()
 
 using Words = std::vector<std::string>;
@@ -214,12 +215,22 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
   }
   const std::string name = typed_name(program, spec);
   ::setenv(kCommandName, name.c_str(), 1);
+  const char* const before = std::getenv(kHandedOver);
+  const std::string handed_over = before == nullptr ? "" : before;
+  ::unsetenv(kHandedOver);  // what this process starts is another call
   const auto started = std::chrono::steady_clock::now();
   const absl::StatusOr<Arguments> arguments = parse_arguments(spec, words);
   if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
   if (const auto [file, option] = answering(program, spec, *arguments); !file.empty()) {
     Words all(words_of(spec.name));
     if (file.ends_with("-" + spec.name)) all.clear();
+    if (!handed_over.empty()) {
+      say("{}: error: {} and {} hand this call to each other, so they are of different builds\nhint: install both "
+          "from one\n",
+          name, handed_over, program.name);
+      return exit_code_of(missing(""));
+    }
+    ::setenv(kHandedOver, program.name.c_str(), 1);
     all.insert(all.end(), words.begin(), words.end());
     return exec_program(name, file, all, option);
   }

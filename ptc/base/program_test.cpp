@@ -323,6 +323,18 @@ TEST_F(ExternalDeathTest, TheCallMaySayWhichProgramAnswers) {
   EXPECT_EXIT(exec(program, {"validate", "named"}), testing::ExitedWithCode(7), "^validate: named\n$");
 }
 
+TEST_F(ExternalDeathTest, ACallIsHandedOverOnce) {
+  Program program = toy();
+  program.commands[0].spec.program_of = [](const Arguments&) { return "toy-lab"; };
+  install(folder_ + "/toy-lab", "${SCALAI_HANDED_OVER}", 7);
+  EXPECT_EXIT(exec(program, {"validate", "a"}), testing::ExitedWithCode(7), "^toy: validate a\n$");
+  ::setenv("SCALAI_HANDED_OVER", "toy-lab", 1);  // by another build, which thinks that this program answers
+  const Outcome again = outcome(program, {"validate", "a"});
+  EXPECT_EQ(again.code, 4);
+  EXPECT_THAT(again.err, HasSubstr("toy validate: error: toy-lab and toy hand this call to each other"));
+  EXPECT_EQ(std::getenv("SCALAI_HANDED_OVER"), nullptr);
+}
+
 TEST_F(ExternalDeathTest, ACommandOfTwoWordsMayBelongToAnotherProgram) {
   install(folder_ + "/toy-lab", "lab", 7);
   Program program = toy();

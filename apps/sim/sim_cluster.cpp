@@ -1,4 +1,4 @@
-#include "apps/jobs/sim_cluster.h"
+#include "apps/sim/sim_cluster.h"
 
 #include <fmt/format.h>
 
