@@ -26,7 +26,9 @@ scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models m
 # Programs of before, for a release.
 install(CODE "
   foreach(_former scalai-checkpoint scalai-data scalai-jobs)
-    file(CREATE_LINK scalai \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\${_former}\" SYMBOLIC)
+    set(_link \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\${_former}\")
+    file(CREATE_LINK scalai \"\$ENV{DESTDIR}\${_link}\" SYMBOLIC)
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${_link}\")
   endforeach()" COMPONENT scalai)
 scalai_install_program(COMPONENT scalai TARGET scalai-bounds)
 scalai_install_program(COMPONENT scalai TARGET scalai-near COMMANDS near worker)
@@ -63,23 +65,24 @@ if(SCALAI_LABS)
   scalai_install_library(scalai_bounds bounds labs/bounds)
   scalai_install_library(scalai_offload offload labs/bounds/offload)
 endif()
-# For a release, headers where they were lead to the new place; what was scalai::parallel is scalai::step.
-# scalai_install_moved(labs/bounds ptc/bounds [namespace line]): each header of a folder, under the old name of the folder.
+# For a release, headers where they were lead to the new place, and what was scalai::parallel is found there, too.
+# scalai_install_moved(labs/bounds ptc/bounds [code]): each header of a folder, under the old name of the folder.
 function(scalai_install_moved folder old)
   file(GLOB _headers RELATIVE "${CMAKE_SOURCE_DIR}/${folder}" "${folder}/*.h")
   foreach(_header IN LISTS _headers)
-    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/moved/${old}/${_header}"
-         CONTENT "#pragma once\n#include \"${folder}/${_header}\"\n${ARGN}\n")
+    file(WRITE "${CMAKE_BINARY_DIR}/generated/moved/${old}/${_header}"
+         "#pragma once\n#include \"${folder}/${_header}\"\n${ARGV2}\n")
   endforeach()
 endfunction()
 foreach(_folder tensor model collection)
   scalai_install_moved(ptc/state/${_folder} ptc/${_folder})
 endforeach()
 scalai_install_moved(ptc/cost/change ptc/change)
-scalai_install_moved(ptc/cost/step ptc/parallel "namespace scalai { namespace parallel = step\; }")
+scalai_install_moved(ptc/cost/step ptc/parallel "namespace scalai { namespace parallel = step; }")
 if(SCALAI_LABS)
   scalai_install_moved(labs/bounds ptc/bounds)
-  scalai_install_moved(labs/bounds/offload ptc/parallel)
+  scalai_install_moved(labs/bounds/offload ptc/parallel
+    "namespace scalai { namespace step { using namespace offload; } namespace parallel = step; }")
 endif()
 install(DIRECTORY "${CMAKE_BINARY_DIR}/generated/moved/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai" COMPONENT dev)
 install(FILES "${CMAKE_BINARY_DIR}/generated/ptc/base/version.h"
