@@ -165,7 +165,7 @@ TEST_F(PlanCommand, CollectionFilesTakeThePlaceOfModels) {
 
 TEST_F(PlanCommand, RoundsAndStrategiesReachThePlanner) {
   EXPECT_EQ(planned("--model=small.json --from=dp1 --to=dp2")["rounds"], 1);
-  EXPECT_GT(planned("--model=small.json --from=dp1 --to=dp2 --round-bytes=1MiB")["rounds"], 1);
+  EXPECT_GT(planned("--model=small.json --from=tp2 --to=pp2 --memory-cap=1MiB")["rounds"], 1);
   const json staged = planned("--model=small.json --from=dp1 --to=dp2 --strategy=tenplex");
   EXPECT_EQ(staged["planner"], "tenplex");
   EXPECT_EQ(staged["bytes"]["kept"], 0) << "everything is pulled out of host memory";

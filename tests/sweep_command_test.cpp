@@ -91,8 +91,7 @@ TEST_F(SchedEndToEnd, AKilledSweepResumes) {
 
 TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
   const std::string file = scenario();
-  const Outcome run =
-      with_data("breakeven " + file + " --policies=srtf,fifo-backfill --range=0s,12h --tolerance=1min --format=json");
+  const Outcome run = with_data("breakeven " + file + " --policies=srtf,fifo-backfill --range=0s,12h --format=json");
   ASSERT_EQ(run.code, 0) << run.err;
   const Json json = Json::parse(run.out);
   const auto jct = [&](const std::string& policy, double cost_s) {

@@ -59,9 +59,9 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     if (!parsed.ok()) return invalid(fmt::format("--to: {}", message_of(parsed.status())));
     spec = *std::move(parsed);
   }
-  spec.extras = !arguments.flag("no-extras");
   const std::vector<std::string> drop = arguments.list("drop");
   const auto drops = [&](const char* word) { return std::find(drop.begin(), drop.end(), word) != drop.end(); };
+  spec.extras = !drops("extras");
   spec.optimizer = !drops("optimizer");
   spec.masters = spec.optimizer && !drops("masters");
   if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
@@ -372,6 +372,7 @@ int reshard(const Arguments& arguments, const MakeStepDevice& make_device) {
   absl::StatusOr<store::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
   std::erase(open->drop, "masters");
+  std::erase(open->drop, "extras");
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   open->transforms = *parse_transforms(arguments.texts("transform"));
   open->accept_damage = arguments.flag("accept-damage");
@@ -413,12 +414,11 @@ std::vector<OptionSpec> reshard_options() {
                     "State that several files of SRC have (norms on every rank): compare all copies, or take the first "
                     "of each unseen.",
                     {"compare", "first"}, "compare"),
-      flag_option("no-extras",
-                  "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
       list_option(
           "drop", "STATE,…",
-          "Leave out masters and moments (optimizer), masters alone (masters), or tensors that the model has no place "
-          "for, by their names in SRC (*, ?, [a-z] as for files). Nothing else that is trained is left out."),
+          "Leave out masters and moments (optimizer), masters alone (masters), what goes along (extras: tokenizer, "
+          "generation settings, chat template, code, licence), or tensors that the model has no place for, by their "
+          "names in SRC (*, ?, [a-z] as for files). Nothing else that is trained is left out."),
       text_option("dtype", "DTYPE",
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),

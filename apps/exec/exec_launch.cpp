@@ -66,7 +66,6 @@ absl::StatusOr<Launch> read_launch(const Arguments& arguments) {
   Launch launch;
   SCALAI_ASSIGN_OR_RETURN(launch.layouts, launched_layouts(arguments.texts("layout")));
   LaunchedJob& job = launch.job;
-  job.name = arguments.text("name");
   job.steps = arguments.has("steps") ? arguments.count("steps") : 0;
   job.checkpoint_every = arguments.count("checkpoint-every");
   const auto largest = std::max_element(launch.layouts.begin(), launch.layouts.end(),
@@ -137,7 +136,6 @@ Command exec_launch_command() {
       count_option("gpus-per-host", "N",
                    "GPUs, and processes, on each host; without it those of the Slurm job, else as many as the largest "
                    "layout needs."),
-      text_option("name", "NAME", "Name of the job.", "job"),
       text_option("out", "DIR", "Folder of the run: report, checkpoints, logs, address.")};
   return {
       {.name = "scalai-exec",

@@ -76,13 +76,12 @@ absl::Status check_settings(const Request& request) {
   return absl::OkStatus();
 }
 
-// --policies=A,B and --strategies=A,B are short for --vary.
+// --policies=A,B is short for --vary.
 absl::StatusOr<scenario::Axis> compared_of(const Arguments& arguments) {
   std::vector<std::string> texts = arguments.texts("vary");
-  for (const auto& [option, path] : {std::pair("policies", "policy.name"), std::pair("strategies", "strategy")}) {
-    if (arguments.has(option)) texts.push_back(fmt::format("{}={}", path, fmt::join(arguments.list(option), ",")));
-  }
-  if (texts.size() != 1) return invalid("give one of --policies=A,B, --strategies=A,B and --vary=PATH=A,B");
+  if (arguments.has("policies"))
+    texts.push_back(fmt::format("policy.name={}", fmt::join(arguments.list("policies"), ",")));
+  if (texts.size() != 1) return invalid("give one of --policies=A,B and --vary=PATH=A,B");
   SCALAI_ASSIGN_OR_RETURN(scenario::Axis axis, scenario::parse_axis(texts.front()));
   if (axis.values.size() != 2) return invalid("two different values are compared");
   return axis;
@@ -102,14 +101,7 @@ absl::Status take_range(const Arguments& arguments, Request& request) {
   if (!request.times) request.low = *first, request.high = *second;
   if (request.low >= request.high) return invalid("--range: the second value is to be the larger one");
   request.tolerance = (request.high - request.low) / 1000;
-  if (!arguments.has("tolerance")) return absl::OkStatus();
-  const std::string tolerance = arguments.text("tolerance");
-  const auto seconds = parse_seconds(tolerance);
-  const auto number = number_of(tolerance);
-  if (request.times && !seconds.ok()) return invalid("--tolerance: " + message_of(seconds.status()));
-  if (!request.times && !number) return invalid("--tolerance is a number, as --range has");
-  request.tolerance = request.times ? *seconds : *number;
-  return request.tolerance > 0 ? absl::OkStatus() : invalid("--tolerance is to be above 0");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Request> request_of(const Arguments& arguments) {
@@ -293,29 +285,27 @@ Command breakeven_command() {
        .usage = "scalai breakeven SCENARIO --policies=A,B [--metric=NAME] [--range=0s,1h]",
        .description =
            R"(Runs the scenario with both alternatives, with one value of a field after another (of many jobs the restart
-cost, changes.seconds, unless --path says another), until the value at which they change places is known to
---tolerance. Where they cross more than once, one such place is found; when the same one is better at both
+cost, changes.seconds, unless --path says another), until the value at which they change places is known to a
+thousandth of the range. Where they cross more than once, one such place is found; when the same one is better at both
 ends, seven values in between are tried, and it says that there is none, and by how much that one is better.
-Alternatives are policies, strategies, or values of any field (--vary); parameters that only the other policy
+Alternatives are policies, or values of any field, like strategy (--vary); parameters that only the other policy
 or design knows are left out.)",
        .options = {suggesting(list_option("policies", "A,B",
                                           "Two policies (`scalai policies`); short for --vary=policy.name=A,B."),
                               std::move(policies)),
-                   suggesting(list_option("strategies", "A,B", "Or two strategies; short for --vary=strategy=A,B."),
-                              scenario::strategy_names()),
-                   texts_option("vary", "PATH=A,B", "Or two values of another field, like recovery.design."),
+                   texts_option("vary", "PATH=A,B",
+                                "Or two values of another field, like strategy or recovery.design."),
                    text_option("metric", "NAME",
                                "What is compared: a name as in `scalai sim --format=csv` (cost_usd where hosts have "
                                "prices), or a JSON pointer into summary.json. If not given: avg_jct_s of many jobs, "
                                "samples_per_s of recovery designs, /jobs/0/downtime_s of one job."),
                    list_option("range", "LOW,HIGH", "Durations or numbers that are searched.", {}, "0s,1h"),
-                   text_option("tolerance", "", "Width of the answer (if not given: a thousandth of the range)."),
                    text_option("path", "PATH", "The field that is varied (if not given: changes.seconds)."),
                    texts_option("set", "PATH=VALUE", "Another value for both (`scalai sim --help`)."), format_option()},
        .examples =
            {"scalai breakeven scenarios/busy-vc.textproto --policies=srtf,fifo-backfill",
-            "scalai breakeven scenarios/elastic-gpt3-xl.textproto --strategies=reshard,tenplex --path=costs[0].restart "
-            "--range=0s,5min",
+            "scalai breakeven scenarios/elastic-gpt3-xl.textproto --vary=strategy=reshard,tenplex "
+            "--path=costs[0].restart --range=0s,5min",
             "scalai breakeven scenarios/failure-rate-sweep.textproto --vary=recovery.design=reshard,checkpoint-restart "
             "--path=availability.set.mtbf --range=1h,1d"},
        .min_arguments = 1,

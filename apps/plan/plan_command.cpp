@@ -30,9 +30,9 @@ using Names = std::vector<std::string>;
 
 // Options of `scalai plan` that say what to plan; `show` and `diff` read plans that are made.
 Names planning_options() {
-  return {"model",         "from",     "to",        "from-devices", "devices",   "fail",        "gpus-per-host",
-          "cluster",       "storage",  "placement", "spread",       "strategy",  "round-bytes", "memory-cap",
-          "derive-params", "no-relay", "check",     "out",          "precision", "optimizer"};
+  return {"model",    "from",    "to",        "from-devices", "devices",  "fail",       "gpus-per-host",
+          "cluster",  "storage", "placement", "spread",       "strategy", "memory-cap", "derive-params",
+          "no-relay", "check",   "out",       "precision",    "optimizer"};
 }
 
 void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
@@ -226,7 +226,6 @@ std::vector<OptionSpec> how_to_plan() {
   return {
       choice_option("strategy", "NAME", "Whose rules the planner follows (reshard if not given).",
                     scenario::strategy_names()),
-      bytes_option("round-bytes", "SIZE", "Most bytes that a device receives in one round (one round if not given)."),
       bytes_option("memory-cap", "SIZE",
                    "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
                    "rounds that free what is no longer needed. Prints what any order of whole boxes would page."),

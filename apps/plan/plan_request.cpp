@@ -91,10 +91,8 @@ class RequestReader {
   }
 
   void read_caps() {
-    if (arguments_.has("round-bytes")) request_.options.round_bytes = arguments_.bytes("round-bytes");
     if (!arguments_.has("memory-cap")) return;
     request_.options.memory_cap = arguments_.bytes("memory-cap");
-    if (arguments_.has("round-bytes")) problems_.malformed("--round-bytes and --memory-cap exclude each other");
     if (!request_.options.in_place || request_.options.sources == plan::SourceRule::kStorage)
       problems_.misfit(
           fmt::format("--memory-cap: --strategy={} does not work in place; only plans that do keep "

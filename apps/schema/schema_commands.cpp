@@ -50,7 +50,10 @@ int explain(const Arguments& arguments) {
 }
 
 int schema(const Arguments& arguments) {
-  const SchemaOf what = arguments.text("of") == "cluster" ? SchemaOf::kCluster : SchemaOf::kScenario;
+  const std::string of = arguments.positional().empty() ? "scenario" : arguments.positional().front();
+  if (of != "scenario" && of != "cluster")
+    return usage_error("schema", fmt::format("\"{}\" is neither scenario nor cluster", of));
+  const SchemaOf what = of == "cluster" ? SchemaOf::kCluster : SchemaOf::kScenario;
   const std::string format = arguments.text("format");
   print(format == "proto" ? schema_proto(what) : format == "json-schema" ? json_schema(what) : schema_text(what));
   return 0;
@@ -122,14 +125,14 @@ all it means, each with the file that says so.)",
 Command schema_command() {
   return {{.name = "schema",
            .summary = "all fields of scenario and cluster files",
-           .usage = "scalai schema [--of=scenario|cluster] [--format=text|json-schema|proto]",
+           .usage = "scalai schema [scenario|cluster] [--format=text|json-schema|proto]",
            .description =
                R"(Prints what may stand in a file: as an indented list with types and comments, as JSON Schema (draft
 2020-12) for editors and validators of files in JSON, or as the .proto files.)",
-           .options = {choice_option("of", "FILE", "Which files.", {"scenario", "cluster"}, "scenario"),
-                       choice_option("format", "FORMAT", "How the fields are printed.",
+           .options = {choice_option("format", "FORMAT", "How the fields are printed.",
                                      {"text", "json-schema", "proto"}, "text")},
-           .examples = {"scalai schema --of=cluster", "scalai schema --format=json-schema > scenario.schema.json"}},
+           .examples = {"scalai schema cluster", "scalai schema --format=json-schema > scenario.schema.json"},
+           .max_arguments = 1},
           schema};
 }
 

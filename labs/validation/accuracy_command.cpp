@@ -270,9 +270,12 @@ int say_accuracy(const Arguments& arguments) {
   absl::StatusOr<std::vector<TableFile>> files = step::validation::built_in_tables();
   if (arguments.has("published")) files = step::validation::tables_in(arguments.text("published"));
   if (!files.ok()) return report_error(files.status());
-  const std::string unknown = unknown_tables(*files, arguments.list("table"));
+  std::vector<std::string> names = arguments.list("table");
+  const bool rows = names == std::vector<std::string>{"all"};
+  if (rows) names.clear();
+  const std::string unknown = unknown_tables(*files, names);
   if (!unknown.empty()) return report_error(invalid(unknown));
-  const auto tables = step::validation::validate(*files, arguments.list("table"));
+  const auto tables = step::validation::validate(*files, names);
   if (!tables.ok()) return report_error(tables.status());
   const std::string format = arguments.text("format");
   if (format == "json") {
@@ -280,7 +283,7 @@ int say_accuracy(const Arguments& arguments) {
   } else if (format == "csv") {
     print_csv(*tables);
   } else {
-    print_tables(*tables, arguments.flag("rows"));
+    print_tables(*tables, rows);
   }
   const bool missed = std::any_of(tables->begin(), tables->end(), [](const TableResult& table) {
     return std::any_of(table.goals.begin(), table.goals.end(), [](const Goal& goal) { return !goal.met; });
@@ -300,15 +303,13 @@ Command accuracy_command(const std::string& name) {
 models that `parallelize` and the simulator use, and prints error, bias and order for each table beside
 what a constant utilisation would give. Rows that constants were fitted on are marked and kept apart.
 What a publication leaves open is searched; the column "assumed" says what was taken.)",
-       .options = {list_option("table", "NAME,…",
-                               "Tables to print, with all their rows (an overview of all tables if not given)."),
-                   formerly(text_option("published", "FOLDER",
-                                        "Folder of *.csv tables to use instead of the built-in ones."),
-                            {"data"}),
-                   flag_option("rows", "Print every row of every table."),
-                   formerly(flag_option("require-goals", "Exit with 1 when a goal is missed."), {"check"}),
-                   format_option()},
-       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --rows --require-goals",
+       .options =
+           {list_option("table", "NAME,…", "Tables to print with all their rows, or all (an overview if not given)."),
+            formerly(text_option("published", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
+                     {"data"}),
+            formerly(flag_option("require-goals", "Exit with 1 when a goal is missed."), {"check"}), format_option()},
+       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1",
+                    "scalai accuracy --table=all --require-goals",
                     "scalai accuracy --published=results/perfmodel/published --format=csv"},
        .verbs =
            name == "accuracy"

@@ -27,7 +27,7 @@ SCENARIO = {
 
 
 def schema(of="scenario"):
-    return json.loads(subprocess.run([SCALAI, "schema", f"--of={of}", "--format=json-schema"], capture_output=True, check=True).stdout)
+    return json.loads(subprocess.run([SCALAI, "schema", of, "--format=json-schema"], capture_output=True, check=True).stdout)
 
 
 def changed(*path, to):
