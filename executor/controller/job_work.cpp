@@ -111,7 +111,8 @@ StageOutcome JobWork::run_stage(const control::Execute& execute, const change::S
     case change::Stage::What::kPlan:
     case change::Stage::What::kRestart:
     case change::Stage::What::kRestore:
-    case change::Stage::What::kUpload: break;  // nothing happens on workers
+    case change::Stage::What::kUpload:
+    case change::Stage::What::kCompile: break;  // nothing happens on workers
     case change::Stage::What::kResume:
       if (is_trained()) outcome.status = trainers_->begin(execute.to, execute.step, begins_afresh(execute));
       break;

@@ -44,7 +44,9 @@ Basis restart(const Run& run) {
 Basis resume(const Run& run) {
   if (run.costs.communicator_s >= 0) return {"resume", "given", "costs", {}, {}, ""};
   const change::Published& published = run.costs.stack->initialisation;
-  return {"resume", "modelled", stack_text(run) + ", by groups of ranks", published.low, published.high, "times"};
+  const std::string from =
+      stack_text(run) + ", by groups of ranks" + (run.costs.compile_s > 0 ? "; compile given" : "");
+  return {"resume", "modelled", from, published.low, published.high, "times", run.costs.compile_s};
 }
 
 // Nine in ten of 204 executed changes (results/calibration/errors.csv), and all 24 published ones (results/tenplex).

@@ -95,9 +95,11 @@ constexpr TimedPhase kTimedPhases[] = {
     {"restart", &PhaseSeconds::restart}, {"prepare", &PhaseSeconds::prepare}, {"transfer", &PhaseSeconds::transfer},
     {"verify", &PhaseSeconds::verify},   {"resume", &PhaseSeconds::resume},   {"aborted", &PhaseSeconds::aborted}};
 
-double seconds_in(const control::JobRecord& job, double PhaseSeconds::*phase) {
+// `given_s`: of the phase of each change, what has no error.
+double seconds_in(const control::JobRecord& job, double PhaseSeconds::*phase, double given_s) {
   double sum_s = 0;
-  for (const control::ReconfigurationRecord& change : job.reconfigurations) sum_s += change.phases.*phase;
+  for (const control::ReconfigurationRecord& change : job.reconfigurations)
+    sum_s += std::max(0.0, change.phases.*phase - given_s);
   return sum_s;
 }
 
@@ -123,8 +125,8 @@ std::optional<JobIntervals> intervals_of(const control::RunReport& report, const
     }
   }
   for (const auto& [name, phase] : kTimedPhases) {
-    const double seconds = seconds_in(record, phase);
     const Basis* line = basis_line(basis, name);
+    const double seconds = seconds_in(record, phase, line == nullptr ? 0 : line->given_s);
     if (seconds <= 0 || (line != nullptr && (line->basis == "given" || line->basis == "measured"))) continue;
     if (line == nullptr || !line->low || line->unit != "times") {
       add_without(result, name);

@@ -62,6 +62,14 @@ TEST_F(Intervals, ErrorsOfAKindAddUpAndKindsAreIndependent) {
   EXPECT_EQ(found.without, "restart") << "nobody knows how far the assumption is off";
 }
 
+// One change resumes, in 4 s of which 3 are given.
+TEST_F(Intervals, WhatIsGivenWithinAPhaseHasNone) {
+  report_.jobs[0].configurations.clear();
+  std::vector<Basis> lines = basis(1, 1);
+  lines.back().given_s = 3;
+  EXPECT_NEAR(intervals_of(report_, lines, 0)->downtime_s.high, 60 + 1.25 * 1, 1e-9);
+}
+
 // A model that is always too fast is off to one side only.
 TEST_F(Intervals, AnIntervalBesideTheValueHasOneSide) {
   report_.jobs[0].configurations.clear();

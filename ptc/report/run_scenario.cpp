@@ -60,6 +60,9 @@ class Measurements {
     note("plan", plan_s_, second_text, [&](const std::string& text) { costs.set_plan(text); });
     note("restart", restart_s_, second_text, [&](const std::string& text) { costs.set_restart(text); });
     note("communicator", resume_s_, second_text, [&](const std::string& text) { costs.set_communicator(text); });
+    const auto compiles = [](const proto::Costs& one) { return !one.compile().empty(); };
+    if (std::any_of(scenario_.costs().begin(), scenario_.costs().end(), compiles))
+      costs.set_compile("0s");  // resume has it
     note("allocate_rate", allocated_, bytes_text, [&](const std::string& text) { costs.set_allocate_rate(text); });
     note("verify_rate", verified_, bytes_text, [&](const std::string& text) { costs.set_verify_rate(text); });
   }

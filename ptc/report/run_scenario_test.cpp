@@ -81,6 +81,15 @@ TEST_F(RunScenarioTest, HasWhatWasMeasured) {
   EXPECT_EQ(files_.size(), 2u);
 }
 
+// Nobody measured it by itself: the phase `resume`, which was measured, has it.
+TEST_F(RunScenarioTest, CompilationIsNotCountedTwice) {
+  EXPECT_EQ(parsed(measured()->text).costs(1).compile(), "");
+  const std::string compiles = std::string(kResolved) + "costs { strategy: \"tenplex\" compile: \"9s\" }\n";
+  const auto other = measured_scenario(compiles, summary_json(report_), plan_of);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(parsed(other->text).costs(2).compile(), "0s");
+}
+
 TEST_F(RunScenarioTest, RequestsOfUsersAreEventsUnlessThereWereOthers) {
   const proto::Scenario scenario = parsed(measured()->text);
   ASSERT_EQ(scenario.events_size(), 1) << "the drain is none";

@@ -17,7 +17,7 @@ struct PhaseSeconds {
   double prepare = 0;   // memory for the new state
   double transfer = 0;  // movement of state: restores, the rounds of the plan, uploads
   double verify = 0;    // check of received bytes
-  double resume = 0;    // communicators, and loading of staged state
+  double resume = 0;    // communicators, loading of staged state, compilation
   double aborted = 0;   // attempts that a failure cut short
   double total() const { return detect + stop + plan + restart + prepare + transfer + verify + resume + aborted; }
 };
@@ -32,6 +32,7 @@ struct Costs {
   double allocate_bytes_per_s = 0;   // memory for new state, per device
   double verify_bytes_per_s = 0;     // received bytes, per device
   double communicator_s = -1;        // set-up of communicators
+  double compile_s = 0;              // graphs for the new shapes: torch.compile, XLA, CUDA graphs
   double transfer_start_s = 0;       // α of each round that moves any bytes
   plan::MessageCosts messages = {};  // of each box and peer
   StoreRates stores = {};            // of hosts whose cluster does not say them
@@ -44,10 +45,10 @@ double communicator_s(const Costs& costs, const Groups& groups);
 
 // Of a job that starts with nothing.
 inline double start_seconds(const Costs& costs, const Groups& groups) {
-  return restart_s(costs, groups.ranks) + communicator_s(costs, groups);
+  return restart_s(costs, groups.ranks) + communicator_s(costs, groups) + costs.compile_s;
 }
 
-// Time of every change, independent of its bytes: plan, restart, communicators.
+// Time of every change, independent of its bytes: plan, restart, communicators, compilation.
 inline double fixed_seconds(const Costs& costs, const Groups& groups) {
   return costs.plan_s + start_seconds(costs, groups);
 }

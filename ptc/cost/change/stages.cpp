@@ -271,6 +271,8 @@ std::vector<Stage> stages_of(const Change& change) {
                     .wait_s = communicator_s(costs, change.groups),
                     .flows_are = "load",
                     .flows = bulk(change.load, change.cluster)});
+  if (costs.compile_s > 0)
+    stages.push_back({.what = What::kCompile, .phase = &PhaseSeconds::resume, .wait_s = costs.compile_s});
   return stages;
 }
 
@@ -296,7 +298,8 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
           .prepare = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s) * bytes_ratio,
           .transfer = starts_s + moving_s * bytes_ratio,
           .verify = verify_seconds(change) * bytes_ratio,
-          .resume = communicator_s(costs, change.groups) + bulk_seconds(change.load, cluster) * bytes_ratio};
+          .resume = communicator_s(costs, change.groups) + bulk_seconds(change.load, cluster) * bytes_ratio +
+                    costs.compile_s};
 }
 
 double bulk_seconds(std::span<const BulkFlow> flows, const cluster::Cluster& cluster) {

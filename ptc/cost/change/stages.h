@@ -4,7 +4,7 @@
 // the fabric of all jobs, and estimate() adds them up for comparisons of candidates. Pure functions; any thread may
 // call.
 //
-//   stage → plan → restart → prepare → [restore] → round 1 … n → [upload] → verify → communicators, load
+//   stage → plan → restart → prepare → [restore] → round 1 … n → [upload] → verify → communicators, load → [compile]
 //
 //   stop      flows into host memory                                  strategies that stage state there
 //   plan      plan_s                        restart   restart_s
@@ -12,7 +12,7 @@
 //   transfer  flows of kept state out of host memory (a rollback); a round: transfer_start_s and what its boxes and
 //             peers, or the work of stores, cost besides bytes, then its flows; flows of uploads
 //   verify    most bytes that a device received / verify_bytes_per_s   (received: all but the state kept in place)
-//   resume    communicator_s, then flows of loads
+//   resume    communicator_s, then flows of loads; compile_s
 
 #include <span>
 #include <string>
@@ -54,7 +54,18 @@ struct FlowRequest {
 };
 
 struct Stage {
-  enum class What : uint8_t { kStage, kPlan, kRestart, kPrepare, kRestore, kRound, kUpload, kVerify, kResume };
+  enum class What : uint8_t {
+    kStage,
+    kPlan,
+    kRestart,
+    kPrepare,
+    kRestore,
+    kRound,
+    kUpload,
+    kVerify,
+    kResume,
+    kCompile
+  };
   What what = What::kPlan;
   double PhaseSeconds::*phase = nullptr;  // phase of the time; set for every stage
   double wait_s = 0;                      // seconds before the flows start

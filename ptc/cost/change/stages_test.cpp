@@ -59,9 +59,10 @@ TEST(BulkSeconds, StorageIsSharedByAll) {
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), Location::storage(), kGB}}, cluster), 0.5) << "storage without a rate";
 }
 
-TEST(FixedSeconds, ArePlanRestartAndCommunicators) {
+TEST(FixedSeconds, ArePlanRestartCommunicatorsAndCompilation) {
   EXPECT_DOUBLE_EQ(fixed_seconds({.plan_s = 1, .restart_s = 2, .communicator_s = 10}, {.ranks = 16, .kinds = {}}),
                    1 + 2 + 10);
+  EXPECT_DOUBLE_EQ(fixed_seconds({.communicator_s = 0.5, .compile_s = 60}, {}), 60.5);
   EXPECT_DOUBLE_EQ(fixed_seconds({.detect_s = 5, .communicator_s = 0.5, .transfer_start_s = 3}, {}), 0.5);
 }
 
@@ -101,6 +102,16 @@ TEST(Estimate, AddsUpItsPhases) {
   EXPECT_DOUBLE_EQ(twice.transfer, 0.25 + 2 * rounds[0]);
   EXPECT_DOUBLE_EQ(twice.verify, 4);
   EXPECT_DOUBLE_EQ(twice.resume, 3 + 4);
+
+  // Graphs are compiled last, whatever moved.
+  Change compiled = change;
+  compiled.costs.compile_s = 60;
+  EXPECT_DOUBLE_EQ(estimate(compiled).resume, once.resume + 60);
+  EXPECT_DOUBLE_EQ(estimate(compiled, 2).resume, twice.resume + 60);
+  const std::vector<Stage> stages = stages_of(compiled);
+  EXPECT_EQ(stages.size(), stages_of(change).size() + 1);
+  EXPECT_EQ(stages.back().what, Stage::What::kCompile);
+  EXPECT_EQ(stages.back().wait_s, 60);
 
   // Kept state returns over PCIe; what is uploaded stays in its host and takes no time.
   Change other = change;

@@ -19,6 +19,7 @@ struct Basis {
   // Where others were: seconds that were published (unit "s"), or times the value ("times"). Nothing: nobody knows.
   std::optional<double> low, high;
   std::string unit;
+  double given_s = 0;  // of the phase of each change: what the scenario gives, without an error (compilation)
 };
 
 std::vector<Basis> basis_of(const control::RunReport& report);

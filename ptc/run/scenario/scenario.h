@@ -165,7 +165,7 @@ struct CostOverride {
   std::string strategy;  // "" = all
   std::optional<const change::Stack*> stack;
   std::optional<double> detect_s, hang_s, plan_s, restart_s, allocate_bytes_per_s, verify_bytes_per_s, communicator_s,
-      transfer_start_s, box_s, peer_s;
+      transfer_start_s, box_s, peer_s, compile_s;
 };
 
 struct Expectation {

@@ -59,6 +59,7 @@ void build_costs(Context& context, Scenario& scenario) {
     costs.transfer_start_s = seconds(".transfer_start", given.transfer_start());
     costs.box_s = seconds(".box", given.box());
     costs.peer_s = seconds(".peer", given.peer());
+    costs.compile_s = seconds(".compile", given.compile());
     const auto rate = [&](const std::string& field, const std::string& text, const char* what) {
       std::optional<double> bytes_per_s;
       if (source.given(path + field)) bytes_per_s = source.bandwidth(path + field, text);

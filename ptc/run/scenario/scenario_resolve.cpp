@@ -226,6 +226,7 @@ void write_costs(const CostOverride& costs, proto::Costs& out) {
   if (costs.transfer_start_s) out.set_transfer_start(seconds_text(*costs.transfer_start_s));
   if (costs.box_s) out.set_box(seconds_text(*costs.box_s));
   if (costs.peer_s) out.set_peer(seconds_text(*costs.peer_s));
+  if (costs.compile_s) out.set_compile(seconds_text(*costs.compile_s));
 }
 
 void write_expectation(const Expectation& expect, const std::string& own_strategy, proto::Expect& out) {

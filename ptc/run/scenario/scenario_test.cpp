@@ -46,7 +46,7 @@ events {
 events { at: "59min" preempt { hosts: 3 notice: "0.5min" } }
 events { at: "0" redeploy { job: "small" devices: [11, 10] } }
 strategy: "checkpoint-restart-later"
-costs { restart: "90s" detect: "0s" plan: "5ms" communicator: "2us" transfer_start: "3ns" box: "4us" peer: "5us" verify_rate: "50GB/s" allocate_rate: "2GB/s" }
+costs { restart: "90s" detect: "0s" plan: "5ms" communicator: "2us" transfer_start: "3ns" box: "4us" peer: "5us" compile: "6us" verify_rate: "50GB/s" allocate_rate: "2GB/s" }
 costs { strategy: "tenplex" stack: "tuned" hang: "1min" restart: "2min" }
 planner { round_bytes: "1.5GiB" }
 expect { metric: "/jobs/0/downtime_s" at_least: 0.1 at_most: 1e30 }
@@ -122,7 +122,7 @@ TEST(Scenario, EveryFieldIsResolved) {
   EXPECT_EQ(during.delay_s, 0.02);
   EXPECT_EQ(std::get<Preempt>(scenario->events[4].what).notice_s, 30);
   EXPECT_EQ(std::get<Redeploy>(scenario->events[5].what).devices, devices({11, 10}));
-  EXPECT_EQ(scenario->costs[0].communicator_s, 2e-6);
+  EXPECT_EQ(*scenario->costs[0].communicator_s + *scenario->costs[0].compile_s, 2e-6 + 6e-6);
   EXPECT_FALSE(scenario->costs[1].detect_s.has_value());
   EXPECT_EQ((*scenario->costs[1].stack)->name, "tuned");
   EXPECT_EQ(scenario->costs[1].hang_s, 60);

@@ -66,6 +66,7 @@ void apply(const CostOverride& change, Costs& costs) {
   costs.allocate_bytes_per_s = change.allocate_bytes_per_s.value_or(costs.allocate_bytes_per_s);
   costs.verify_bytes_per_s = change.verify_bytes_per_s.value_or(costs.verify_bytes_per_s);
   costs.communicator_s = change.communicator_s.value_or(costs.communicator_s);
+  costs.compile_s = change.compile_s.value_or(costs.compile_s);
   costs.transfer_start_s = change.transfer_start_s.value_or(costs.transfer_start_s);
   costs.messages.box_s = change.box_s.value_or(costs.messages.box_s);
   costs.messages.peer_s = change.peer_s.value_or(costs.messages.peer_s);

@@ -62,13 +62,15 @@ TEST(Strategy, AnOverrideChangesOnlyWhatItNames) {
                                               .allocate_bytes_per_s = 3e9,
                                               .verify_bytes_per_s = 2e9,
                                               .communicator_s = 0,
-                                              .transfer_start_s = 0.25}})
+                                              .transfer_start_s = 0.25,
+                                              .compile_s = 60}})
                             .costs;
   EXPECT_EQ(changed.detect_s, 1.5);
   EXPECT_EQ(changed.allocate_bytes_per_s, 3e9);
   EXPECT_EQ(changed.verify_bytes_per_s, 2e9);
   EXPECT_EQ(changed.communicator_s, 0);
   EXPECT_EQ(changed.transfer_start_s, 0.25);
+  EXPECT_EQ(changed.compile_s, 60);
   EXPECT_EQ(changed.plan_s, preset.plan_s);
   EXPECT_EQ(changed.restart_s, preset.restart_s);
 }
