@@ -131,7 +131,7 @@ Table host_table() {
 int list_machines(const std::string& format, const std::string& what) {
   const bool gpus = what != "hosts", hosts = what != "gpus";
   if (format == "csv") {
-    if (gpus && hosts) return usage_error("machines", "CSV is one table: add --what=gpus or --what=hosts");
+    if (gpus && hosts) return usage_error("machines", "CSV is one table: say gpus or hosts");
     print(gpus ? gpu_table().csv() : host_table().csv());
     return 0;
   }
@@ -188,9 +188,8 @@ absl::Status unknown_machine(const std::string& name) {
 
 int machines(const Arguments& arguments) {
   const std::string format = arguments.text("format");
-  if (arguments.positional().empty()) return list_machines(format, arguments.text("what"));
-  const std::string& name = arguments.positional().front();
-  if (arguments.text("what") != "all") return usage_error("machines", "--what is for lists, not for one machine");
+  const std::string name = arguments.positional().empty() ? "" : arguments.positional().front();
+  if (name.empty() || name == "gpus" || name == "hosts") return list_machines(format, name);
   if (cluster::find_host_kind(name) == nullptr && cluster::find_gpu_kind(name) == nullptr) {
     return report_error(unknown_machine(name));
   }
@@ -202,15 +201,14 @@ int machines(const Arguments& arguments) {
 Command machines_command() {
   return {{.name = "machines",
            .summary = "list GPU kinds, hosts and cloud instances, or one machine's constants",
-           .usage = "scalai machines [NAME]",
+           .usage = "scalai machines [gpus | hosts | NAME]",
            .description =
                R"(Without a name: every machine that scenarios may name, a GPU kind as gpu: "h100-80g", a host or
-instance as kind: "dgx-h100". With one: all of its constants and where they are published. Rates are
+instance as kind: "dgx-h100"; gpus and hosts list one kind. With a name: all of its constants and where they are published. Rates are
 per direction, peaks are dense; "-" (in JSON null) is unknown or absent. Prices are of a whole host, on
 demand. A cluster file overrides any constant (gpu_kinds, and the fields of a host).)",
-           .options = {choice_option("what", "LIST", "Which list is printed.", {"all", "gpus", "hosts"}, "all"),
-                       format_option()},
-           .examples = {"scalai machines", "scalai machines --what=hosts --format=csv", "scalai machines dgx-h100",
+           .options = {format_option()},
+           .examples = {"scalai machines", "scalai machines hosts --format=csv", "scalai machines dgx-h100",
                         "scalai machines h100-80g --format=json"},
            .max_arguments = 1,
            .operands = cluster::machine_names()},

@@ -131,9 +131,9 @@ std::string remote_command(const SessionOptions& options, std::string address) {
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   if (address.starts_with("0.0.0.0:")) address.replace(0, std::strlen("0.0.0.0"), ex::machine_name());
-  std::string command = fmt::format(
-      "{} worker --controller={} --token-file={} --connect-timeout=300s --orphan-timeout={}s",
-      ex::quoted_for_shell(program), address, ex::quoted_for_shell(options.token_file), options.orphan_timeout_s);
+  std::string command = fmt::format("{} worker --controller={} --token-file={} --timeout=300s --orphan-timeout={}s",
+                                    ex::quoted_for_shell(program), address, ex::quoted_for_shell(options.token_file),
+                                    options.orphan_timeout_s);
   for (const std::string& word : words_of(options.state)) command += " " + ex::quoted_for_shell(word);
   if (!options.server.certificate_file.empty())
     command += " --ca-file=" + ex::quoted_for_shell(options.server.certificate_file);

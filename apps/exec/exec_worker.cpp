@@ -188,7 +188,7 @@ int worker_command(const Arguments& arguments) {
                             .refresh = {},
                             .departed = {},
                             .superseded = {},
-                            .connect_timeout_s = arguments.seconds("connect-timeout"),
+                            .connect_timeout_s = arguments.seconds("timeout"),
                             .orphan_timeout_s = arguments.seconds("orphan-timeout")},
                 .state = *state,
                 .hosts = *hosts};
@@ -218,7 +218,8 @@ Command exec_worker_command() {
                        "share this process's GPUs."),
                    text_option("token-file", "FILE", "File with the shared secret, readable by its owner only."),
                    text_option("ca-file", "FILE", "Certificates that may have signed the controller's (PEM): TLS."),
-                   seconds_option("connect-timeout", "TIME", "How long to look for the controller.", "30s"),
+                   formerly(seconds_option("timeout", "TIME", "How long to look for the controller.", "30s"),
+                            {"connect-timeout"}),
                    seconds_option("orphan-timeout", "TIME", "How long to keep state without a controller.", "60s")},
        .examples = {"srun --ntasks-per-node=1 scalai exec worker --controller=$HEAD:7000"}},
       worker_command};

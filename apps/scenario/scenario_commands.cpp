@@ -68,15 +68,14 @@ int compare(const Arguments& arguments) {
       alternatives.back().summaries.push_back(*text);
     }
   }
-  const report::Against against =
-      arguments.text("against") == "best" ? report::Against::kBest : report::Against::kFirst;
   const auto table = report::compare_alternatives(
-      alternatives, {.format = arguments.text("format"), .against = against, .screen = stdout_screen()});
+      alternatives,
+      {.format = arguments.text("format"), .against = report::Against::kFirst, .screen = stdout_screen()});
   if (!table.ok()) return report_error(table.status());
   print(*table);
   if (arguments.text("format") == "table") {
     note_terms(
-        "Δ = difference to the run named by --against, of several seeds on the same ones (and where it lies); * = the "
+        "Δ = difference to the first run, of several seeds on the same ones (and where it lies); * = the "
         "best; kept = bytes that stay where they are; bound = "
         "the least bytes that must cross hosts",
         fmt::format("a page to show: scalai report {} --out=report.html", fmt::join(arguments.positional(), " ")));
@@ -139,8 +138,7 @@ of one job, executed or simulated, of many jobs and of recovery designs. Beside 
 much more or less it is than the first run's, or the best one's; * marks the best. Runs of different
 scenarios or seeds are noted and get neither. Two runs of one scenario, one simulated
 and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.)",
-       .options = {choice_option("against", "RUN", "What differences are to.", {"first", "best"}, "first"),
-                   format_option({"table", "markdown", "csv", "json"})},
+       .options = {format_option({"table", "markdown", "csv", "json"})},
        .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
                     "scalai compare out/sim out/exec"},
        .min_arguments = 1,

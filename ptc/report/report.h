@@ -36,9 +36,9 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
 // the problem.
 std::string summary_table(const std::string& summary_json_text, const Screen& screen = {});
 
-// What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the
-// first or to the best run, with the best marked; with kRatio second / first, if there are two.
-enum class Against : uint8_t { kNothing, kRatio, kFirst, kBest };
+// What tables for people show beside the values of runs of one scenario: with kFirst the difference to the
+// first run, with the best marked; with kRatio second / first, if there are two.
+enum class Against : uint8_t { kNothing, kRatio, kFirst };
 
 // One column of a comparison: a run, or runs of several seeds. Texts of summary.json, at least one.
 struct Alternative {

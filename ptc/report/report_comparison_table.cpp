@@ -121,7 +121,7 @@ class ComparisonTable {
   }
 
   bool has_difference(size_t run) const {
-    return comparison_.runs.size() > 1 && (against_ == Against::kBest || (against_ == Against::kFirst && run > 0));
+    return comparison_.runs.size() > 1 && against_ == Against::kFirst && run > 0;
   }
 
   void fill() {
@@ -161,8 +161,7 @@ class ComparisonTable {
     const std::string& unit = row.unit;
     const bool apart = unit == "GPU-h" || unit == "USD" || unit == "samples";
     std::vector<std::string> cells = {apart ? fmt::format("{} ({})", row.title, unit) : row.title};
-    const std::optional<size_t> best =
-        against_ == Against::kFirst || against_ == Against::kBest ? best_of(row) : std::nullopt;
+    const std::optional<size_t> best = against_ == Against::kFirst ? best_of(row) : std::nullopt;
     for (size_t i = 0; i < row.values.size(); ++i) {
       const std::optional<double>& value = row.values[i];
       cells.push_back(
@@ -170,9 +169,8 @@ class ComparisonTable {
           deviation(row.spreads.empty() || !deviations_ ? std::nullopt : row.spreads[i], apart ? "" : unit) +
           (best && value == row.values[*best] ? " *" : ""));
       if (!has_difference(i)) continue;
-      const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
-      const std::optional<PairedDifference> pairs = paired_difference(row, i, from, /*relative=*/true);
-      cells.push_back(from == i ? "" : pairs ? difference(*pairs) : difference(value, row.values[from]));
+      const std::optional<PairedDifference> pairs = paired_difference(row, i, 0, /*relative=*/true);
+      cells.push_back(pairs ? difference(*pairs) : difference(value, row.values[0]));
     }
     finish(std::move(cells), row.ratio ? fmt::format("×{:.3g}", *row.ratio) : "");
   }

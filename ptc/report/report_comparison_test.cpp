@@ -48,12 +48,6 @@ TEST(Comparison, DifferencesToTheFirst) {
   EXPECT_THAT(text, Not(HasSubstr(" ratio")));
 }
 
-TEST(Comparison, DifferencesToTheBest) {
-  const std::string text =
-      compare_summaries({{"a", run_with_downtime(20)}, {"b", run_with_downtime(50)}}, "table", Against::kBest).value();
-  EXPECT_THAT(text, ContainsRegex("downtime +20.0 s \\* +50.0 s +\\+150 %"));
-}
-
 TEST(Comparison, OtherScenariosHaveNoDifferences) {
   Json other = Json::parse(run_with_downtime(50));
   other["scenario"] = "another";
