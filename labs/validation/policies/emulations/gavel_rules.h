@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ptc/run/policy/policies/shares/rules.h"
+#include "ptc/run/policy/policies/shares/gandiva_allox.h"
 #include "ptc/run/policy/policy.h"
 
 namespace scalai::policy::validation {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "ptc/run/policy/policies/order/marginal.h"
+#include "ptc/run/policy/policies/order/optimus.h"
 
 namespace scalai::policy::validation {
 
