@@ -1,17 +1,19 @@
-#include "ptc/run/policy/policies/order/optimus.h"
+#include "labs/policies/optimus.h"
 
 #include <set>
 #include <utility>
 
 #include "ptc/run/policy/policies/order/marginal.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
+
+using order::Claim;
 
 constexpr PolicyTraits kOptimusTraits = {
     .preemptive = true, .elastic = true, .work_conserving = true, .needs_durations = true};
 
-class Optimus final : public Marginal {
+class Optimus final : public order::Marginal {
  public:
   explicit Optimus(FirstShare first) : Marginal(kOptimusTraits), first_(first) {}
 
@@ -36,7 +38,7 @@ std::unique_ptr<Policy> make_optimus(FirstShare first) { return std::make_unique
 int share_optimus(int gpus, FirstShare first, std::vector<Claim>* claims) {
   std::vector<double> length;
   for (const Claim& claim : *claims) length.push_back(first(claim));
-  gpus = share_smallest(gpus, length, claims);
+  gpus = order::share_smallest(gpus, length, claims);
   std::set<std::pair<double, size_t>> gains;  // negative gain: the largest first
   const auto enter = [&](size_t k) {
     const Claim& claim = (*claims)[k];
@@ -65,4 +67,4 @@ std::vector<PolicyInfo> optimus_policies() {
            .make = [](const Parameters&, uint64_t) { return make_optimus(shortest_first); }}};
 }
 
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

@@ -1,12 +1,18 @@
-#include "ptc/run/policy/policies/order/optimus.h"
+#include "labs/policies/optimus.h"
 
 #include <gmock/gmock.h>
 
 #include "ptc/run/policy/policies/order/testing/support.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
 
+using order::Claim;
+using order::claim;
+using order::elastic_jobs;
+using order::gpus_of;
+using order::make_order_policy;
+using order::play;
 using ::testing::ElementsAre;
 
 TEST(Optimus, TheLargestFallOfRemainingTimeFirst) {
@@ -46,4 +52,4 @@ TEST(Optimus, ARunEndsAsByHand) {
 }
 
 }  // namespace
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

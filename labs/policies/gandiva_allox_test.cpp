@@ -1,4 +1,4 @@
-#include "ptc/run/policy/policies/shares/gandiva_allox.h"
+#include "labs/policies/gandiva_allox.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include "ptc/base/status.h"
 #include "ptc/run/policy/policies/shares/testing/support.h"
 
-namespace scalai::policy {
+namespace scalai::policy::labs {
 namespace {
 
 using testing::random_problem;
@@ -176,4 +176,4 @@ TEST(AlloxRule, LargerJobsAreRefused) {
 }
 
 }  // namespace
-}  // namespace scalai::policy
+}  // namespace scalai::policy::labs

@@ -1,4 +1,4 @@
-#include "ptc/run/policy/policies/order/afs_p.h"
+#include "labs/policies/afs_p.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,12 +6,14 @@
 
 #include "ptc/run/policy/policies/order/marginal.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
+
+using order::Claim;
 
 constexpr PolicyTraits kAfsPTraits = {.preemptive = true, .elastic = true, .work_conserving = true};
 
-class AfsP final : public Marginal {
+class AfsP final : public order::Marginal {
  public:
   explicit AfsP(double epoch_s) : Marginal(kAfsPTraits), epoch_s_(epoch_s) {}
 
@@ -19,7 +21,7 @@ class AfsP final : public Marginal {
   int share(const View& view, int gpus, std::vector<Claim>* claims) const override {
     std::vector<double> epochs;
     for (const Claim& claim : *claims) epochs.push_back(epochs_of(view, claim));
-    return share_afs(gpus, epochs, claims);
+    return order::share_afs(gpus, epochs, claims);
   }
 
   double wake_at_s(const View& view, const PoolClaims& pools) const override {
@@ -59,4 +61,4 @@ std::vector<PolicyInfo> afs_p_policies() {
            }}};
 }
 
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

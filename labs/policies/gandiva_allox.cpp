@@ -1,4 +1,4 @@
-#include "ptc/run/policy/policies/shares/gandiva_allox.h"
+#include "labs/policies/gandiva_allox.h"
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 #include "ptc/run/policy/policies/shares/program.h"
 #include "ptc/run/policy/policies/shares/shares_policies.h"
 
-namespace scalai::policy {
+namespace scalai::policy::labs {
 namespace {
 
 Shares no_shares(const ShareProblem& problem) {
@@ -245,4 +245,4 @@ std::vector<PolicyInfo> gandiva_allox_policies() {
            .make = make_allox}};
 }
 
-}  // namespace scalai::policy
+}  // namespace scalai::policy::labs

@@ -1,13 +1,20 @@
-#include "ptc/run/policy/policies/order/afs_p.h"
+#include "labs/policies/afs_p.h"
 
 #include <gmock/gmock.h>
 
 #include "ptc/run/policy/policies/order/marginal.h"
 #include "ptc/run/policy/policies/order/testing/support.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
 
+using order::Claim;
+using order::claim;
+using order::elastic_jobs;
+using order::gpus_of;
+using order::make_order_policy;
+using order::play;
+using order::share_afs;
 using ::testing::ElementsAre;
 
 // The same speed-ups: the shorter one wins, and where lengths are not known the one with fewer epochs.
@@ -32,4 +39,4 @@ TEST(AfsP, LooksAgainAtTheEndOfEpochs) {
 }
 
 }  // namespace
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

@@ -11,7 +11,7 @@
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/policy/policies/shares/rules.h"
 
-namespace scalai::policy {
+namespace scalai::policy::labs {
 
 std::vector<PolicyInfo> gandiva_allox_policies();
 
@@ -52,4 +52,4 @@ class AlloxRule : public ShareRule {
   std::map<JobId, size_t> type_of_;
 };
 
-}  // namespace scalai::policy
+}  // namespace scalai::policy::labs

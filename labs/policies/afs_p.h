@@ -6,8 +6,8 @@
 
 #include "ptc/run/policy/policies/catalogue.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 
 std::vector<PolicyInfo> afs_p_policies();
 
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs
