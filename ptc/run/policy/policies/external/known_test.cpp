@@ -8,7 +8,7 @@
 #include "ptc/base/random.h"
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/policy/policies/estimates.h"
-#include "ptc/run/policy/policies/external/external_view.h"
+#include "ptc/run/policy/policies/external/testing/external_view.h"
 #include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
