@@ -24,9 +24,9 @@ function(scalai_note name found detail)
 endfunction()
 
 if(SCALAI_LABS)
-  scalai_note(labs yes "builds scalai-accuracy, scalai-bounds, scalai-near")
+  scalai_note(labs yes "builds scalai-accuracy, scalai-bounds, scalai-near, five policies")
 else()
-  scalai_note(labs no "no scalai accuracy, near, parallelize --offload, checkpoint stats --host (SCALAI_LABS=OFF)")
+  scalai_note(labs no "no scalai accuracy, near, parallelize --offload, checkpoint stats --host, five policies (SCALAI_LABS=OFF)")
 endif()
 
 # --- SimGrid: the simulator's network model --------------------------------------------------------

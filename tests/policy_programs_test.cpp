@@ -83,6 +83,7 @@ TEST_F(PolicyPrograms, ShortestFirstOfSeveralTypesTakesTheFastest) {
 }
 
 TEST_F(PolicyPrograms, ElasticIsOptimus) {
+  if (with_data("policies optimus").code != 0) GTEST_SKIP() << "labs/policies is not built (SCALAI_LABS=OFF)";
   std::string text = read_all(scenario());
   const std::string rigid = "throughputs { source: \"duration\" }";
   text.replace(

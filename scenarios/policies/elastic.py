@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An elastic policy: each GPU goes to the job whose remaining time it shortens most (Optimus, EuroSys'18).
 
-Equal to the built-in `optimus` on clusters of one GPU type, decision for decision. It shows scaling curves: job.curves has
-iterations a second for each number of GPUs that the job can have.
+Equal to the policy `optimus` (labs/policies) on clusters of one GPU type, decision for decision. It shows scaling curves:
+job.curves has iterations a second for each number of GPUs that the job can have.
 """
 import heapq
 import sys

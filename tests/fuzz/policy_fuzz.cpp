@@ -9,8 +9,8 @@
 
 #include "ptc/base/status.h"
 #include "ptc/run/policy/policies/external/answer.h"
-#include "ptc/run/policy/policies/external/external_view.h"
 #include "ptc/run/policy/policies/external/protocol.h"
+#include "ptc/run/policy/policies/external/testing/external_view.h"
 #include "tests/fuzz/mutate.h"
 
 namespace {

@@ -72,7 +72,8 @@ const std::vector<FolderRule>& folder_rules() {
       {"labs/bounds/commands", {"apps/parallelize", "labs/bounds/offload"}},
       {"labs/near", {"ptc/proto"}},
       {"labs/near/commands", {"apps/checkpoint", "apps/common/runs", "labs/near", "ptc/store/datasets"}},
-      {"labs/validation", {"apps/common", "ptc/cost/step", "sim/jobs"}},
+      {"labs/policies", {"ptc/run/policy"}, {"sim/jobs"}},
+      {"labs/validation", {"apps/common", "labs/policies", "ptc/cost/step", "sim/jobs"}},
       {"tests", {"*"}},
   };
   return rules;
@@ -210,6 +211,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"executor/worker/internal/file_work.cpp", "commands of Worker; worker_test and sample_work_test send them"},
       {"executor/worker/internal/holdings.cpp", "what Worker holds; worker_test and takeover_test ask for it"},
       {"ptc/run/control/training.h", "job_test"},
+      {"ptc/run/policy/policies/no_labs.cpp", "catalogue_test of a build with SCALAI_LABS=OFF"},
       {"apps/sim/sim_cluster.cpp",
        "`scalai sim` of many jobs; sched_scenarios_test and cases/jobs.case run it, well and badly"},
       {"apps/common/transform_option.cpp", "--transform; cases/reshard.case and tests/exec_sync_test give it"},

@@ -75,6 +75,8 @@ std::optional<PolicySpec> build_policy(const proto::Policy& message, const std::
       source.error(path + ".set[0]", "a program has no parameters", "give them on its command line");
   } else if (const policy::PolicyInfo* info = find_policy(message.name()); info != nullptr) {
     check_settings(message, *info, path, source);
+  } else if (const std::string why = policy::left_out(message.name()); !why.empty()) {
+    source.error(path + ".name", why, "`scalai policies` lists those that it has");
   } else {
     source.error_unknown(path + ".name", "policy", message.name(), names_of(policy::policies()));
   }

@@ -113,7 +113,7 @@ TEST(ScenarioPolicy, ParametersAreThePolicys) {
   EXPECT_THAT(said("policy { name: \"tiresias\" set: \"threshold=x\" }\n"), HasSubstr("threshold"));
   EXPECT_THAT(said("policy { name: \"tiresias\" set: \"threshold=1\" set: \"threshold=2\" }\n"),
               HasSubstr("set twice"));
-  EXPECT_THAT(said("policy { name: \"optimus\" set: \"x=1\" }\n"), HasSubstr("known are interval"));
+  EXPECT_THAT(said("policy { name: \"afs-l\" set: \"x=1\" }\n"), HasSubstr("known are interval"));
   EXPECT_THAT(said("policy { }\n"), HasSubstr("\"name\" is missing"));
   EXPECT_THAT(said("policy { name: \"fifo\" exec: \"x\" }\n"), HasSubstr("exclude each other"));
   EXPECT_THAT(said("policy { exec: \"x\" set: \"a=1\" }\n"), HasSubstr("a program has no parameters"));

@@ -307,7 +307,9 @@ void build_policy(SchedContext& context) {
   if (policy.name.empty()) policy.name = "fifo";
   std::vector<std::string> known;
   for (const policy::PolicyInfo& info : policy::policies()) known.push_back(info.name);
-  if (std::find(known.begin(), known.end(), policy.name) == known.end()) {
+  if (const std::string why = policy::left_out(policy.name); !why.empty()) {
+    source.error("policy.name", why, "`scalai policies` lists those that it has");
+  } else if (std::find(known.begin(), known.end(), policy.name) == known.end()) {
     source.error_unknown("policy.name", "policy", policy.name, known);
   } else {
     check_parameters(context, policy);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ptc/run/policy/policies/shares/rules.h"
+#include "labs/policies/gandiva_allox.h"
 #include "ptc/run/policy/policy.h"
 
 namespace scalai::policy::validation {
@@ -28,9 +28,9 @@ class GavelFifo : public ShareRule {
 };
 
 // The worth of a pair is summed over all types, 0 for a type that cannot run it: with three types nearly always enough.
-class GavelGandiva : public GandivaRule {
+class GavelGandiva : public labs::GandivaRule {
  public:
-  using GandivaRule::GandivaRule;
+  using labs::GandivaRule::GandivaRule;
 
  protected:
   bool worth_it(const ShareProblem& problem, const std::vector<double>& by_type) const override;

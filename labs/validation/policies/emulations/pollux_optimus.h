@@ -4,12 +4,12 @@
 
 #include <memory>
 
-#include "ptc/run/policy/policies/order/marginal.h"
+#include "labs/policies/optimus.h"
 
 namespace scalai::policy::validation {
 
 inline std::unique_ptr<Policy> make_optimus_by_arrival() {
-  return order::make_optimus([](const order::Claim&) { return 0.0; });
+  return labs::make_optimus([](const order::Claim&) { return 0.0; });
 }
 
 }  // namespace scalai::policy::validation

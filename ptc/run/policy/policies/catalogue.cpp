@@ -90,6 +90,33 @@ std::string take(const PolicyInfo& info, const std::string& assignment, Values* 
                      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
+struct LabPolicy {
+  const char* name;
+  const char* after;  // the policy before it in the list
+};
+
+constexpr LabPolicy kLabPolicies[] = {{"themis", "tiresias"},
+                                      {"optimus", "themis"},
+                                      {"afs-p", "afs-l"},
+                                      {"gandiva", "gavel-proportional"},
+                                      {"allox", "gandiva"}};
+
+std::vector<PolicyInfo>::iterator find(std::vector<PolicyInfo>& list, std::string_view name) {
+  return std::find_if(list.begin(), list.end(), [&](const PolicyInfo& info) { return info.name == name; });
+}
+
+// All policies of labs, or none.
+void insert_labs(std::vector<PolicyInfo>& list) {
+  std::vector<PolicyInfo> labs = lab_policies();
+  if (labs.empty()) return;
+  SCALAI_CHECK(labs.size() == std::size(kLabPolicies));
+  for (const auto& [name, after] : kLabPolicies) {
+    const auto info = find(labs, name), before = find(list, after);
+    SCALAI_CHECK(info != labs.end() && before != list.end(), name);
+    list.insert(before + 1, std::move(*info));
+  }
+}
+
 }  // namespace
 
 Parameters::Parameters(Values values) : values_(std::move(values)) {}
@@ -129,9 +156,17 @@ const std::vector<PolicyInfo>& policies() {
       std::vector<PolicyInfo> part = family();
       std::move(part.begin(), part.end(), std::back_inserter(list));
     }
+    insert_labs(list);
     return list;
   }();
   return all;
+}
+
+std::string left_out(const std::string& name) {
+  const auto has_name = [&](const auto& entry) { return entry.name == name; };
+  if (std::none_of(std::begin(kLabPolicies), std::end(kLabPolicies), has_name)) return "";
+  if (std::any_of(policies().begin(), policies().end(), has_name)) return "";
+  return fmt::format("policy \"{}\" is in labs/policies; this build has no labs (SCALAI_LABS=OFF)", name);
 }
 
 absl::StatusOr<std::unique_ptr<Policy>> make_policy(const std::string& name, std::span<const std::string> set,
@@ -150,6 +185,7 @@ absl::StatusOr<std::unique_ptr<Policy>> make_policy(const std::string& name, std
     if (!problems.empty()) return invalid(fmt::format("{}", fmt::join(problems, "\n")));
     return info.make(Parameters(std::move(values)), seed);
   }
+  if (std::string why = left_out(name); !why.empty()) return invalid(std::move(why));
   std::string near = hint(name, names);
   if (near.empty()) near = fmt::format("; there are {}", fmt::join(names, ", "));
   return invalid(fmt::format("there is no policy \"{}\"{}", name, near));

@@ -52,8 +52,11 @@ struct PolicyInfo {
 // All policies by family, in the order of the documentation; static storage.
 const std::vector<PolicyInfo>& policies();
 
-// Makes a policy. `set` holds "name=value". InvalidArgument: an unknown policy or parameter (with the closest name) or
-// a malformed value; all problems at once.
+// What to tell about a policy of labs/policies if this build leaves labs out; "" for any other name.
+std::string left_out(const std::string& name);
+
+// Makes a policy. `set` holds "name=value". InvalidArgument: an unknown policy or parameter (with the closest name), a
+// policy that is left out, or a malformed value; all problems at once.
 absl::StatusOr<std::unique_ptr<Policy>> make_policy(const std::string& name, std::span<const std::string> set,
                                                     uint64_t seed);
 
@@ -62,5 +65,8 @@ std::vector<PolicyInfo> order_policies();    // order/
 std::vector<PolicyInfo> share_policies();    // shares/: linear programs and rounds
 std::vector<PolicyInfo> goodput_policies();  // goodput/: goodput and deadlines
 std::vector<PolicyInfo> spot_policies();     // spot/: price and availability
+// Those of labs/policies, which defines it; none in a build without labs (no_labs.cpp). The catalogue has their names
+// and places.
+std::vector<PolicyInfo> lab_policies();
 
 }  // namespace scalai::policy

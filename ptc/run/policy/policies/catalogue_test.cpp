@@ -41,14 +41,24 @@ TEST(Catalogue, NamesWithTyposGetTheClosest) {
   EXPECT_THAT(problem("sttf", {}), HasSubstr("there is no policy \"sttf\"; did you mean \"srtf\"?"));
   EXPECT_THAT(problem("something-else-altogether", {}), HasSubstr("fifo-backfill"));
   EXPECT_THAT(problem("tiresias", {"treshold=3"}), HasSubstr("did you mean \"threshold\"?"));
-  EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has interval"));
+  EXPECT_THAT(problem("afs-l", {"x=3"}), HasSubstr("it has interval"));
 }
 
 // The quirks of published simulators are with the validation.
 TEST(Catalogue, HasNoEmulations) {
-  EXPECT_THAT(problem("gandiva", {"strict=true"}), HasSubstr("no parameter \"strict\""));
-  EXPECT_THAT(problem("optimus", {"first=arrival"}), HasSubstr("it has interval"));
   EXPECT_THAT(problem("gavel-fifo", {}), HasSubstr("there is no policy \"gavel-fifo\""));
+}
+
+TEST(Catalogue, APolicyOfLabsIsThereOrSaidToBeLeftOut) {
+  EXPECT_EQ(left_out("srtf"), "");
+  EXPECT_EQ(left_out("sttf"), "");
+  if (make_policy("gandiva", {}, 1).ok()) {
+    EXPECT_EQ(left_out("gandiva"), "");
+  } else {
+    EXPECT_EQ(problem("gandiva", {}),
+              "policy \"gandiva\" is in labs/policies; this build has no labs (SCALAI_LABS=OFF)");
+    EXPECT_EQ(left_out("gandiva"), problem("gandiva", {}));
+  }
 }
 
 TEST(Catalogue, AllProblemsAreTold) {
@@ -56,7 +66,7 @@ TEST(Catalogue, AllProblemsAreTold) {
               AllOf(HasSubstr("\"-1\" is negative"), HasSubstr("\"yes\" is neither true nor false"),
                     HasSubstr("\"fastet\" is not one of fleet, fastest; did you mean \"fastest\"?"),
                     HasSubstr("\"promote\" is no parameter"), HasSubstr("\"x\" is not a number")));
-  EXPECT_THAT(problem("themis", {"lease=20"}), HasSubstr("lease"));
+  EXPECT_THAT(problem("afs-l", {"interval=20"}), HasSubstr("interval"));
 }
 
 TEST(Catalogue, ParametersAreReadByUnit) {

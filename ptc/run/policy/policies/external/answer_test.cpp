@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "ptc/base/status.h"
-#include "ptc/run/policy/policies/external/external_view.h"
+#include "ptc/run/policy/policies/external/testing/external_view.h"
 
 namespace scalai::policy {
 namespace {

@@ -8,7 +8,7 @@
 #include "ptc/base/random.h"
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/policy/policies/estimates.h"
-#include "ptc/run/policy/policies/external/external_view.h"
+#include "ptc/run/policy/policies/external/testing/external_view.h"
 #include "ptc/run/policy/testing/support.h"
 #include "sim/jobs/engine.h"
 
@@ -123,8 +123,11 @@ class Audited : public Policy {
 // Preemptive, packing and elastic policies; changes that take time, hosts that fail and come back, run times that are
 // believed too short or too long.
 TEST(Known, RandomRunsFollowFromWhatWasTold) {
-  const std::vector<std::pair<std::string, std::vector<std::string>>> policies = {
-      {"srtf", {}}, {"fifo-backfill", {"packing=1.2"}}, {"afs-l", {}}, {"gandiva", {}}, {"tiresias", {}}};
+  const std::vector<std::pair<std::string, std::vector<std::string>>> policies = {{"srtf", {}},
+                                                                                  {"fifo-backfill", {"packing=1.2"}},
+                                                                                  {"afs-l", {}},
+                                                                                  {"gavel-max-min", {"packing=true"}},
+                                                                                  {"tiresias", {}}};
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const auto& [name, set] = policies[seed % policies.size()];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + name);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/status.h"
-#include "ptc/run/policy/policies/external/external_view.h"
+#include "ptc/run/policy/policies/external/testing/external_view.h"
 
 namespace scalai::policy {
 namespace {

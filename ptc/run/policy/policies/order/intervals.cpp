@@ -53,4 +53,20 @@ std::unique_ptr<Policy> at_intervals(std::unique_ptr<Policy> policy, double inte
   return std::make_unique<AtIntervals>(std::move(policy), interval_s);
 }
 
+std::vector<PolicyInfo> with_interval(std::vector<PolicyInfo> list) {
+  for (PolicyInfo& info : list) {
+    info.parameters.push_back(
+        {.name = "interval",
+         .default_value = "0s",
+         .unit = "time",
+         .help = "decides at its multiples only, as simulators of fixed steps; 0 = at each event"});
+    info.make = [make = std::move(info.make)](const Parameters& parameters, uint64_t seed) {
+      const double interval_s = parameters.seconds("interval");
+      std::unique_ptr<Policy> policy = make(parameters, seed);
+      return interval_s > 0 ? at_intervals(std::move(policy), interval_s) : std::move(policy);
+    };
+  }
+  return list;
+}
+
 }  // namespace scalai::policy

@@ -17,8 +17,7 @@ class OrderedPolicy : public Policy {
   PolicyTraits traits() const override { return traits_; }
 
   absl::Status begin(const View& view) override {
-    stepwise_ = view.fleet().types.size() == 1 && !options_.elastic && options_.pack_at <= 0 && !order_->drifts() &&
-                order_->lease_s() <= 0;
+    stepwise_ = view.fleet().types.size() == 1 && !options_.elastic && options_.pack_at <= 0 && !order_->drifts();
     if (stepwise_) fill_.set_capacity(view.capacity(GpuType(0)));
     return absl::OkStatus();
   }
@@ -220,27 +219,16 @@ Decision OrderedPolicy::whole(const View& view, std::span<const Event> events) {
   std::vector<std::pair<double, JobId>> queue;
   Decision decision;
   bool any_waits = false;
-  double next_lease_end_s = kNever;
   for (const JobId id : view.active()) {
-    const Progress progress = view.progress(id);
-    const bool runs = !progress.placement.empty();
-    any_waits = any_waits || !runs;
-    const double lease_end_s = progress.last_change_s + order_->lease_s();
-    if (runs && order_->lease_s() > 0 && lease_end_s > view.now_s()) {
-      request.keep.push_back(id);
-      next_lease_end_s = std::min(next_lease_end_s, lease_end_s);
-    } else {
-      queue.emplace_back(order_->key(view, id), id);
-    }
+    any_waits = any_waits || view.progress(id).placement.empty();
+    queue.emplace_back(order_->key(view, id), id);
   }
   std::sort(queue.begin(), queue.end());
   for (const auto& entry : queue) request.ids.push_back(entry.second);
   decision.grants = fill_all(view, request);
   if (options_.pack_at > 0) pack(view, &decision);
   decision.wake_at_s = next_jump_s(view, decision.grants);
-  if (any_waits) {
-    decision.wake_at_s = std::min({decision.wake_at_s, next_lease_end_s, view.now_s() + order_->wake_every_s()});
-  }
+  if (any_waits) decision.wake_at_s = std::min(decision.wake_at_s, view.now_s() + order_->wake_every_s());
   return decision;
 }
 

@@ -24,8 +24,6 @@ class Order {
   // True: keys also change at other times. Then fill_all runs at each event, and every `wake_every_s` while jobs wait.
   virtual bool drifts() const { return false; }
   virtual double wake_every_s() const { return kNever; }
-  // Time that a running job may not be stopped (a lease); 0 = it may at any time.
-  virtual double lease_s() const { return 0; }
   virtual void finished(const View& /*view*/, JobId /*id*/) {}
 };
 

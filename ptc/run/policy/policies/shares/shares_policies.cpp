@@ -1,12 +1,35 @@
 // The catalogue's entries of this folder: names, parameters, and how each policy is put together.
+#include "ptc/run/policy/policies/shares/shares_policies.h"
+
 #include <fmt/core.h>
 
+#include <iterator>
+
 #include "ptc/base/status.h"
-#include "ptc/run/policy/policies/catalogue.h"
-#include "ptc/run/policy/policies/shares/round_policy.h"
 #include "ptc/run/policy/policies/shares/water_filling.h"
 
 namespace scalai::policy {
+
+std::vector<ParameterInfo> round_parameters(bool fill) {
+  std::vector<ParameterInfo> list = {
+      {"round", "360s", "time", "length of a round"},
+      {"reset", "1920s", "time", "shares are computed again after so long at the earliest"}};
+  if (fill) {
+    list.push_back(
+        {"fill", "true", "flag", "a type with GPUs left takes jobs without a share of it, as Gavel's simulator"});
+  }
+  return list;
+}
+
+RoundOptions round_options(const Parameters& parameters, uint64_t seed, bool fill) {
+  RoundOptions options;
+  options.round_s = parameters.seconds("round");
+  options.reset_s = parameters.seconds("reset");
+  options.with_share_only = fill && !parameters.flag("fill");
+  options.seed = seed;
+  return options;
+}
+
 namespace {
 
 using Speeds = RoundOptions::Speeds;
@@ -22,19 +45,6 @@ class Misconfigured : public Policy {
  private:
   absl::Status problem_;
 };
-
-// Emulations of other schedulers lean on their own rule for GPUs that no share fills.
-std::vector<ParameterInfo> emulation_parameters() {
-  return {{"round", "360s", "time", "length of a round"},
-          {"reset", "1920s", "time", "shares are computed again after so long at the earliest"}};
-}
-
-std::vector<ParameterInfo> round_parameters() {
-  std::vector<ParameterInfo> list = emulation_parameters();
-  list.push_back(
-      {"fill", "true", "flag", "a type with GPUs left takes jobs without a share of it, as Gavel's simulator"});
-  return list;
-}
 
 ParameterInfo ideal_parameter() {
   return {"ideal", "false", "flag", "shares are applied continuously, without rounds: a bound, no scheduler can"};
@@ -70,20 +80,6 @@ PolicyTraits blind(PolicyTraits traits) {
   traits.heterogeneous = false;
   traits.stochastic = true;  // GPU types choose in a random order
   return traits;
-}
-
-RoundOptions emulation_options(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options;
-  options.round_s = parameters.seconds("round");
-  options.reset_s = parameters.seconds("reset");
-  options.seed = seed;
-  return options;
-}
-
-RoundOptions round_options(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = emulation_options(parameters, seed);
-  options.with_share_only = !parameters.flag("fill");
-  return options;
 }
 
 absl::StatusOr<PopOptions> pop_options(const Parameters& parameters, uint64_t seed) {
@@ -193,20 +189,6 @@ std::unique_ptr<Policy> simple_shares(const Parameters& parameters, uint64_t see
   return with_or_without_rounds(parameters, std::make_unique<RoundPolicy>(options, std::move(rule), kEqualParts));
 }
 
-constexpr PolicyTraits kGandivaTraits = {.preemptive = true, .stochastic = true};
-constexpr PolicyTraits kAlloxTraits = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
-
-std::unique_ptr<Policy> gandiva(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = emulation_options(parameters, seed);
-  options.packing = true;
-  return std::make_unique<RoundPolicy>(options, std::make_unique<GandivaRule>(seed), kGandivaTraits);
-}
-
-std::unique_ptr<Policy> allox(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = round_options(parameters, seed);
-  return std::make_unique<RoundPolicy>(options, std::make_unique<AlloxRule>(parameters.number("alpha")), kAlloxTraits);
-}
-
 PolicyInfo entry(std::string name, std::string summary, std::vector<ParameterInfo> parameters, PolicyTraits traits,
                  std::unique_ptr<Policy> (*make)(const Parameters&, uint64_t)) {
   return {.name = std::move(name),
@@ -254,26 +236,12 @@ std::vector<PolicyInfo> sum_entries() {
                 with(round_parameters(), {ideal_parameter()}), kEqualParts, simple_shares<proportional_shares>)};
 }
 
-std::vector<PolicyInfo> pairing_entries() {
-  std::vector<PolicyInfo> list = {
-      entry("gandiva", "Gandiva as Gavel emulates it: random pairs of jobs share GPUs when not all fit",
-            emulation_parameters(), kGandivaTraits, gandiva),
-      entry("allox", "min-cost matching of one-GPU jobs to GPUs and places in their queues",
-            with(round_parameters(), {{"alpha", "1", "share", "part of the queue that is matched, the oldest"}}),
-            kAlloxTraits, allox)};
-  list[0].source = "Gandiva, OSDI'18, in Gavel's simulator";
-  list[1].source = "AlloX, EuroSys'20, in Gavel's simulator";
-  return list;
-}
-
 }  // namespace
 
 std::vector<PolicyInfo> share_policies() {
   std::vector<PolicyInfo> list = fairness_entries();
-  for (auto part : {&sum_entries, &pairing_entries}) {
-    std::vector<PolicyInfo> more = part();
-    std::move(more.begin(), more.end(), std::back_inserter(list));
-  }
+  std::vector<PolicyInfo> sums = sum_entries();
+  std::move(sums.begin(), sums.end(), std::back_inserter(list));
   return list;
 }
 

@@ -16,8 +16,8 @@
 
 #include "ptc/run/policy/policies/catalogue.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 
 std::vector<PolicyInfo> themis_policies();
 
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

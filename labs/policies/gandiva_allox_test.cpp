@@ -1,12 +1,13 @@
+#include "labs/policies/gandiva_allox.h"
+
 #include <fmt/core.h>
 
 #include <map>
 
 #include "ptc/base/status.h"
-#include "ptc/run/policy/policies/shares/rules.h"
 #include "ptc/run/policy/policies/shares/testing/support.h"
 
-namespace scalai::policy {
+namespace scalai::policy::labs {
 namespace {
 
 using testing::random_problem;
@@ -174,13 +175,5 @@ TEST(AlloxRule, LargerJobsAreRefused) {
   EXPECT_EQ(message_of(shares.status()), "allox serves jobs of one GPU; job 1 asks for 2");
 }
 
-TEST(FastestFirst, ByMeanRelativeRate) {
-  ShareProblem problem = jobs_on({1, 1, 1}, {1, 1});
-  EXPECT_EQ(fastest_first(problem), (std::vector<GpuType>{GpuType(0), GpuType(1), GpuType(2)}));
-  problem.jobs[0].rates = {1, 10, 2};
-  problem.jobs[1].rates = {0, 3, 1};
-  EXPECT_EQ(fastest_first(problem), (std::vector<GpuType>{GpuType(1), GpuType(2), GpuType(0)}));
-}
-
 }  // namespace
-}  // namespace scalai::policy
+}  // namespace scalai::policy::labs

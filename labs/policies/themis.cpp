@@ -1,4 +1,4 @@
-#include "ptc/run/policy/policies/order/themis.h"
+#include "labs/policies/themis.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,15 @@
 #include "ptc/run/policy/policies/order/ordered.h"
 #include "ptc/run/policy/policies/order/shares_of_gpus.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
+
+using order::Claim;
+using order::claim_on;
+using order::fill_all;
+using order::FillRequest;
+using order::remaining_s;
+using order::safe_gpus;
 
 constexpr PolicyTraits kThemisTraits = {
     .preemptive = true, .elastic = true, .work_conserving = true, .needs_durations = true};
@@ -260,4 +267,4 @@ std::vector<PolicyInfo> themis_policies() {
            .make = make_themis}};
 }
 
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs

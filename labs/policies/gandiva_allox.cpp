@@ -1,14 +1,16 @@
-// The rules of rules.h that are no linear programs: Gandiva and AlloX, as Gavel's simulator has them.
+#include "labs/policies/gandiva_allox.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "ptc/base/status.h"
 #include "ptc/run/policy/policies/shares/program.h"
-#include "ptc/run/policy/policies/shares/rules.h"
+#include "ptc/run/policy/policies/shares/shares_policies.h"
 
-namespace scalai::policy {
+namespace scalai::policy::labs {
 namespace {
 
 Shares no_shares(const ShareProblem& problem) {
@@ -206,4 +208,41 @@ absl::Status AlloxRule::match(const ShareProblem& problem, const std::vector<siz
   return absl::OkStatus();
 }
 
-}  // namespace scalai::policy
+namespace {
+
+constexpr PolicyTraits kGandivaTraits = {.preemptive = true, .stochastic = true};
+constexpr PolicyTraits kAlloxTraits = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
+
+std::unique_ptr<Policy> make_gandiva(const Parameters& parameters, uint64_t seed) {
+  RoundOptions options = round_options(parameters, seed, false);
+  options.packing = true;
+  return std::make_unique<RoundPolicy>(options, std::make_unique<GandivaRule>(seed), kGandivaTraits);
+}
+
+std::unique_ptr<Policy> make_allox(const Parameters& parameters, uint64_t seed) {
+  return std::make_unique<RoundPolicy>(round_options(parameters, seed),
+                                       std::make_unique<AlloxRule>(parameters.number("alpha")), kAlloxTraits);
+}
+
+}  // namespace
+
+std::vector<PolicyInfo> gandiva_allox_policies() {
+  std::vector<ParameterInfo> allox = round_parameters();
+  allox.push_back({"alpha", "1", "share", "part of the queue that is matched, the oldest"});
+  return {{.name = "gandiva",
+           .family = "shares",
+           .summary = "Gandiva as Gavel emulates it: random pairs of jobs share GPUs when not all fit",
+           .source = "Gandiva, OSDI'18, in Gavel's simulator",
+           .parameters = round_parameters(false),
+           .traits = kGandivaTraits,
+           .make = make_gandiva},
+          {.name = "allox",
+           .family = "shares",
+           .summary = "min-cost matching of one-GPU jobs to GPUs and places in their queues",
+           .source = "AlloX, EuroSys'20, in Gavel's simulator",
+           .parameters = std::move(allox),
+           .traits = kAlloxTraits,
+           .make = make_allox}};
+}
+
+}  // namespace scalai::policy::labs

@@ -1,12 +1,15 @@
-#include "ptc/run/policy/policies/order/themis.h"
+#include "labs/policies/themis.h"
 
 #include <gmock/gmock.h>
 
 #include "ptc/run/policy/policies/order/testing/support.h"
 
-namespace scalai::policy::order {
+namespace scalai::policy::labs {
 namespace {
 
+using order::finish_times;
+using order::make_order_policy;
+using order::play;
 using ::testing::ElementsAre;
 
 // A job keeps its GPUs for its lease, then whoever is furthest behind its fair share has them.
@@ -73,4 +76,4 @@ TEST(Themis, WinnersPayForWhatTheyTake) {
 }
 
 }  // namespace
-}  // namespace scalai::policy::order
+}  // namespace scalai::policy::labs
