@@ -41,12 +41,13 @@ absl::StatusOr<Tally> rigid(const std::string& policy, const std::vector<std::st
     for (int64_t k = random.between(2, 8), submit = 0; k > 0; --k) {
       submit += random.below(30);
       jobs.push_back({static_cast<int>(submit), static_cast<int>(random.between(1, gpus)),
-                      static_cast<int>(random.between(1, 90))});
+                      static_cast<int>(random.between(1, 90)), static_cast<int>(1 + jobs.size() % 3)});
       Job job;
       job.name = fmt::format("{}", jobs.size());
       job.submit_s = static_cast<double>(submit);
       job.gpus = job.min_gpus = job.max_gpus = jobs.back().gpus;
       job.work = job.duration_s = jobs.back().seconds;
+      job.weight = jobs.back().weight;
       workload.jobs.push_back(job);
     }
     const Fleet fleet = fleet_of({{"gpu", gpus}}, 1);
@@ -147,6 +148,8 @@ Rows small_orders(const std::string& /*data*/) {
   constexpr int kLease_s = 25;
   SCALAI_ASSIGN_OR_RETURN(const Tally srsf, rigid("srsf", {}, small::play_srsf));
   srsf.rows(kOrderSet, "srsf", "ends of jobs in 200 cases", "s", 1e-9, rows);
+  SCALAI_ASSIGN_OR_RETURN(const Tally priority, rigid("priority", {}, small::play_priority));
+  priority.rows(kOrderSet, "priority", "ends of jobs in 200 cases", "s", 1e-9, rows);
   SCALAI_ASSIGN_OR_RETURN(const Tally themis,
                           rigid("themis", {fmt::format("lease={}s", kLease_s)},
                                 [](const auto& jobs, int gpus) { return small::play_themis(jobs, gpus, kLease_s); }));

@@ -15,15 +15,15 @@ bool all_over(const std::vector<int>& end_s) {
   return std::none_of(end_s.begin(), end_s.end(), [](int end) { return end == kNotYet; });
 }
 
-}  // namespace
-
-std::vector<int> play_srsf(const std::vector<RigidJob>& jobs, int gpus) {
+// Each second every job in turn that fits, by a key of the job and of the seconds that it has left.
+template <typename Key>
+std::vector<int> play_in_order(const std::vector<RigidJob>& jobs, int gpus, Key key_of) {
   std::vector<int> end_s(jobs.size(), kNotYet), left;
   for (const RigidJob& job : jobs) left.push_back(job.seconds);
   for (int now = 0; !all_over(end_s); ++now) {
     std::vector<std::pair<int, size_t>> queue;
     for (size_t m = 0; m < jobs.size(); ++m) {
-      if (jobs[m].submit_s <= now && left[m] > 0) queue.emplace_back(left[m] * jobs[m].gpus, m);
+      if (jobs[m].submit_s <= now && left[m] > 0) queue.emplace_back(key_of(jobs[m], left[m]), m);
     }
     std::sort(queue.begin(), queue.end());
     int free = gpus;
@@ -34,6 +34,16 @@ std::vector<int> play_srsf(const std::vector<RigidJob>& jobs, int gpus) {
     }
   }
   return end_s;
+}
+
+}  // namespace
+
+std::vector<int> play_srsf(const std::vector<RigidJob>& jobs, int gpus) {
+  return play_in_order(jobs, gpus, [](const RigidJob& job, int left) { return left * job.gpus; });
+}
+
+std::vector<int> play_priority(const std::vector<RigidJob>& jobs, int gpus) {
+  return play_in_order(jobs, gpus, [](const RigidJob& job, int) { return -job.weight; });
 }
 
 std::vector<int> play_themis(const std::vector<RigidJob>& jobs, int gpus, int lease_s) {

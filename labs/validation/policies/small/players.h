@@ -11,6 +11,7 @@ struct RigidJob {
   int submit_s = 0;
   int gpus = 1;
   int seconds = 1;
+  int weight = 1;
 };
 
 // The second at which each job ends, on `gpus` equal GPUs.
@@ -18,6 +19,8 @@ struct RigidJob {
 // Smallest remaining service first (remaining seconds × GPUs), preemptive; ties to the earlier job. Each job in turn
 // that fits runs in that second.
 std::vector<int> play_srsf(const std::vector<RigidJob>& jobs, int gpus);
+// Largest weight first, in the same way.
+std::vector<int> play_priority(const std::vector<RigidJob>& jobs, int gpus);
 
 // Finish-time fairness with leases (Themis, NSDI'20, in the form that gives all to the largest rho).
 //   rho = (age + remaining) / (seconds × max(1, gpus_of_job × n / gpus)), n = mean number of jobs since its submission

@@ -12,6 +12,12 @@ TEST(Players, SrsfByHand) {
   EXPECT_EQ(play_srsf(jobs, 4), (std::vector<int>{15, 5, 7}));
 }
 
+// The second stops the first at 2; the third does not fit beside it, and is of the weight of the first.
+TEST(Players, PriorityByHand) {
+  const std::vector<RigidJob> jobs = {{0, 4, 10, 1}, {2, 1, 3, 2}, {2, 4, 2, 1}};
+  EXPECT_EQ(play_priority(jobs, 4), (std::vector<int>{13, 5, 15}));
+}
+
 // One GPU, leases of 5 s, two jobs of 10 s. At 0 the first goes; at 5 the second has waited, rho 15/20 against 10/20.
 TEST(Players, ThemisByHand) {
   const std::vector<RigidJob> jobs = {{0, 1, 10}, {0, 1, 10}};
