@@ -18,7 +18,7 @@ absl::StatusOr<scenario::Scenario> parsed(const TemplateRequest& request) {
   const scenario::FileReader no_files = [](const std::string& path) -> absl::StatusOr<std::string> {
     return missing(path);
   };
-  return scenario::parse_scenario(*text, "t.textproto", no_files, "");
+  return scenario::parse_scenario(*text, "t.textproto", no_files);
 }
 
 TEST(Templates, EachIsAScenario) {

@@ -103,7 +103,8 @@ TEST(Availability, ProblemsAreNamed) {
   EXPECT_THAT(said("availability { file: \"x\" generator: \"poisson\" }"), HasSubstr("exclude each other"));
   EXPECT_THAT(said("availability { generator: \"poison\" }"), HasSubstr("unknown generator \"poison\""));
   EXPECT_THAT(said("availability { generator: \"poisson\" set: \"mtfb=1h\" }"), HasSubstr("mtfb"));
-  EXPECT_THAT(said("availability { file: \"x\" format: \"scalai\" }"), HasSubstr("No such file")) << "a known format";
+  EXPECT_THAT(said("availability { file: \"x\" format: \"scalai\" }"), HasSubstr("x: no such file or folder"))
+      << "a known format";
   EXPECT_THAT(said("availability { file: \"x\" format: \"bambo\" }"), HasSubstr("unknown format \"bambo\""));
   EXPECT_THAT(said("availability { file: \"no-such-file\" format: \"bamboo\" }"), HasSubstr("no-such-file"));
   EXPECT_THAT(said("availability { generator: \"absent\" set: \"hosts=4\" }"), HasSubstr("numbers of hosts"));

@@ -38,8 +38,11 @@ struct Head {
 };
 Head head_of(const std::string& text, const std::string& file_name, const std::vector<std::string>& settings);
 
-// True if the text has a `workload` or a `recovery`, so it is for the engine of many jobs
-// (sim/jobs/scenario/scenario_sched.h).
+// Hash of the contents of all files and folders that a scenario of any kind names: traces, tables, clusters, options.
+// The names of missing files count, too. InvalidArgument: the text cannot be parsed.
+absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name);
+
+// True if the text has a `workload` or a `recovery`, so it is for the engine of many jobs (Scenario::many_jobs).
 bool is_cluster_scenario(const std::string& text, const std::string& file_name);
 
 }  // namespace scalai::scenario

@@ -75,8 +75,7 @@ TEST(Settings, APathIsSetOnce) {
 TEST(Settings, ProblemsHavePlacesThatOneCanSee) {
   const auto message = [](const std::vector<std::string>& settings) {
     const FileReader none = [](const std::string& name) -> absl::StatusOr<std::string> { return missing(name); };
-    return message_of(
-        parse_scenario(kText + "until: \"5mn\"\n", "a.textproto", none, "", std::nullopt, settings).status());
+    return message_of(parse_scenario(kText + "until: \"5mn\"\n", "a.textproto", none, {.settings = settings}).status());
   };
   EXPECT_THAT(message({"seed=1"}), HasSubstr("a.textproto:4:8: error: \"5mn\" is not a duration"));
   const std::string text = message({"until=6mn"});
