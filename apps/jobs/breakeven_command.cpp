@@ -265,7 +265,7 @@ int breakeven(const Arguments& arguments) {
   const auto text = read_file(request->scenario);
   if (!text.ok()) return report_error(text.status());
   request->text = *text;
-  request->many_jobs = scenario::is_cluster_scenario(*text, request->scenario);
+  request->many_jobs = scenario::head_of(*text, request->scenario).many_jobs;
   if (!arguments.has("path") && !request->many_jobs) {
     return usage_error("breakeven",
                        "jobs of the control loop have costs[0].restart and the like: say which with --path");

@@ -39,7 +39,7 @@ absl::StatusOr<Base> load_base(const std::string& path, const std::string& text,
                                const std::vector<std::string>& settings) {
   scenario::EngineParts parts;
   scenario::LoadOptions options{.engine = &parts, .text = &text};
-  if (scenario::is_cluster_scenario(text, path))
+  if (scenario::head_of(text, path).many_jobs)
     std::copy_if(settings.begin(), settings.end(), std::back_inserter(options.settings),
                  [](const std::string& setting) { return setting.starts_with("metrics."); });
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load(path, options));

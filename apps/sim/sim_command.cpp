@@ -124,7 +124,7 @@ FileOnce file_once() {
     if (file->has_value()) return **file;
     const std::string& path = arguments.positional()[0];
     file->emplace(ScenarioFile{read_file(path)});
-    (*file)->many_jobs = (*file)->text.ok() && scenario::is_cluster_scenario(*(*file)->text, path);
+    (*file)->many_jobs = (*file)->text.ok() && scenario::head_of(*(*file)->text, path).many_jobs;
     return **file;
   };
 }

@@ -113,10 +113,10 @@ TEST(Settings, ABrokenFileIsReportedWithItsPlaces) {
 }
 
 TEST(Settings, WhichScenariosAreOfManyJobs) {
-  EXPECT_TRUE(is_cluster_scenario("workload { file: \"x\" }", "a.textproto"));
-  EXPECT_TRUE(is_cluster_scenario("recovery { design: \"x\" } nonsense: 1", "a.textproto"));
-  EXPECT_FALSE(is_cluster_scenario("policy { name: \"x\" }", "a.textproto"));
-  EXPECT_TRUE(is_cluster_scenario("{\"workload\": {}}", "a.json"));
+  EXPECT_TRUE(head_of("workload { file: \"x\" }", "a.textproto").many_jobs);
+  EXPECT_TRUE(head_of("recovery { design: \"x\" } nonsense: 1", "a.textproto").many_jobs);
+  EXPECT_FALSE(head_of("policy { name: \"x\" }", "a.textproto").many_jobs);
+  EXPECT_TRUE(head_of("{\"workload\": {}}", "a.json").many_jobs);
 }
 
 }  // namespace scenario_set_test

@@ -197,6 +197,13 @@ TEST_F(ClusterScenarios, ProblemsStandAtTheirPlace) {
   expect("recovery { design: \"templates\" }\n", "\"availability\" is missing");
 }
 
+TEST_F(ClusterScenarios, ProblemsOfAClusterFileAreListedUnderItsName) {
+  write("s/c.textproto", "hosts { gpus: 0 gpu: \"v100-16g\" nic: \"10Gbps\" }\n");
+  EXPECT_THAT(problems(kHead + "cluster_file: \"c.textproto\"\n" + kWorkload + "policy { name: \"srft\" }\n"),
+              AllOf(HasSubstr("x.textproto:5:16: error: unknown policy"),
+                    HasSubstr("/s/c.textproto:1:15: error: \"gpus\" must be at least 1")));
+}
+
 TEST_F(ClusterScenarios, TwoPricesOfOneKindAreRefused) {
   const std::string cluster =
       "cluster { hosts { gpus: 1 gpu: \"v100-16g\" nic: \"10Gbps\" price_per_hour: 3 }\n"
