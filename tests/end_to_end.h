@@ -47,7 +47,7 @@ inline std::string read_all(const fs::path& path) {
 
 inline void write_all(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-// Scenarios of the control loop, or those of many jobs and of recovery designs (sim/jobs/scenario/scenario_sched.h).
+// Scenarios of the control loop, or those of many jobs and of recovery designs (sim/jobs/scenario).
 inline std::vector<std::string> scenario_names(bool of_many_jobs = false) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(kScenarios)) {

@@ -10,7 +10,7 @@
 #include "ptc/run/control/control.h"
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/scenario/testing/scenarios.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 #include "sim/sim_runtime.h"
 #include "sim/simgrid_backend.h"
 #include "tests/exec_end_to_end.h"
@@ -143,16 +143,17 @@ control::RunReport simulate(const scenario::Scenario& scenario, policy::Policy& 
 }
 
 Decisions decisions_of_engine(const std::string& file, const std::string& name) {
-  const auto loaded = scenario::load_cluster_scenario(file);
+  scenario::EngineParts parts;
+  const auto loaded = scenario::load(file, {.engine = &parts});
   SCALAI_CHECK(loaded.ok(), message_of(loaded.status()));
-  const auto changes = scenario::make_changes(**loaded).value();
+  const auto changes = scenario::make_changes(*loaded, parts).value();
   Recorder recorder(name);
-  const auto outcome = jobs::run({.workload = &(*loaded)->workload,
-                                  .fleet = &(*loaded)->fleet,
-                                  .throughput = (*loaded)->throughput.get(),
+  const auto outcome = jobs::run({.workload = &loaded->many_jobs->workload,
+                                  .fleet = &loaded->many_jobs->fleet,
+                                  .throughput = parts.throughput.get(),
                                   .policy = &recorder,
                                   .changes = changes.get(),
-                                  .options = (*loaded)->options,
+                                  .options = parts.options,
                                   .watcher = {}});
   SCALAI_CHECK(outcome.ok(), message_of(outcome.status()));
   return recorder.decisions();

@@ -15,7 +15,6 @@
 #include "ptc/base/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/run/scenario/scenario_set.h"
 
 namespace scalai::apps {
 namespace {
@@ -87,13 +86,10 @@ absl::StatusOr<RunOptions> run_options(const Arguments& arguments) {
 }
 
 std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code) {
-  const auto text = read_file(options.scenario);
-  if (text.ok() && scenario::is_cluster_scenario(*text, options.scenario)) {
-    say("{}: error: a scenario with \"workload\" or \"recovery\" is run by scalai sim only\n", options.scenario);
-    exit_code = exit_code_of(invalid(""));
-    return std::nullopt;
-  }
-  auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, options.settings);
+  auto scenario = scenario::load(options.scenario, {.settings = options.settings,
+                                                    .cluster_file = options.cluster,
+                                                    .scale_model = options.scale,
+                                                    .text = options.text ? &*options.text : nullptr});
   if (scenario.ok()) return std::move(*scenario);
   exit_code = report_error(scenario.status());
   return std::nullopt;

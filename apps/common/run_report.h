@@ -19,6 +19,7 @@ struct RunOptions {
   std::optional<model::Fraction> scale;
   std::vector<std::string> settings;  // "PATH=VALUE" (ptc/run/scenario/scenario_set.h)
   bool check = false;
+  std::optional<std::string> text;  // of the scenario's file, where it has been read
 };
 
 // --out, --cluster, --scale-model, --check and --format.

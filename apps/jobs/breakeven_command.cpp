@@ -22,7 +22,7 @@
 #include "ptc/run/scenario/scenario.h"
 #include "ptc/run/scenario/scenario_set.h"
 #include "ptc/run/scenario/scenario_vary.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 
 namespace scalai::apps {
 namespace {
@@ -43,7 +43,8 @@ std::string two_digits(double percent) {
 }
 
 struct Request {
-  std::string scenario;
+  std::string scenario, text;  // the file and what it holds
+  bool many_jobs = false;
   scenario::Axis compared;   // two values: A and B
   std::string metric, path;  // path: the field that is varied
   bool times = true;         // the varied field takes durations; else numbers
@@ -118,12 +119,10 @@ absl::StatusOr<Request> request_of(const Arguments& arguments) {
 // Both alternatives at both ends are scenarios that run; what the metric is and whether the field takes whole numbers
 // follows from the kind of scenario.
 absl::Status check_scenarios(Request& request) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(request.scenario));
-  const bool many = scenario::is_cluster_scenario(text, request.scenario);
   const auto takes = [&](const std::string& value) {
     std::vector<std::string> settings = request.settings;
     settings.push_back(request.path + "=" + value);
-    return scenario::with_settings(text, request.scenario, settings).status();
+    return scenario::with_settings(request.text, request.scenario, settings).status();
   };
   request.whole = !request.times && !takes("0.5").ok() && takes("1").ok();
   if (request.whole) {
@@ -136,16 +135,14 @@ absl::Status check_scenarios(Request& request) {
   for (const double x : {request.low, request.high}) {
     for (size_t which = 0; which < 2; ++which) {
       const std::vector<std::string> settings = request.all_settings_of(which, x);
-      if (!many) {
-        SCALAI_RETURN_IF_ERROR(scenario::load_scenario(request.scenario, "", std::nullopt, settings).status());
-        continue;
-      }
-      SCALAI_ASSIGN_OR_RETURN(const auto scenario,
-                              scenario::load_cluster_scenario(request.scenario, {.settings = settings}));
-      recovery = scenario->recovery.has_value();
+      scenario::EngineParts parts;
+      SCALAI_RETURN_IF_ERROR(
+          scenario::load(request.scenario, {.settings = settings, .engine = &parts, .text = &request.text}).status());
+      recovery = parts.recovery.has_value();
     }
   }
-  if (request.metric.empty()) request.metric = !many ? "/jobs/0/downtime_s" : recovery ? "samples_per_s" : "avg_jct_s";
+  if (request.metric.empty())
+    request.metric = !request.many_jobs ? "/jobs/0/downtime_s" : recovery ? "samples_per_s" : "avg_jct_s";
   return absl::OkStatus();
 }
 
@@ -259,7 +256,9 @@ int breakeven(const Arguments& arguments) {
   if (!request.ok()) return usage_error("breakeven", message_of(request.status()));
   const auto text = read_file(request->scenario);
   if (!text.ok()) return report_error(text.status());
-  if (!arguments.has("path") && !scenario::is_cluster_scenario(*text, request->scenario)) {
+  request->text = *text;
+  request->many_jobs = scenario::head_of(*text, request->scenario).many_jobs;
+  if (!arguments.has("path") && !request->many_jobs) {
     return usage_error("breakeven",
                        "jobs of the control loop have costs[0].restart and the like: say which with --path");
   }

@@ -19,7 +19,7 @@
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/run_notes.h"
 #include "ptc/run/scenario/scenario_set.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 
 namespace scalai::apps {
 namespace {
@@ -35,32 +35,31 @@ struct Base {
 };
 
 // Of `settings` only metrics count here: others may suit only some points.
-absl::StatusOr<Base> load_base(const std::string& path, const std::vector<std::string>& settings) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  if (scenario::is_cluster_scenario(text, path)) {
-    scenario::ClusterLoadOptions load;
-    std::copy_if(settings.begin(), settings.end(), std::back_inserter(load.settings),
+absl::StatusOr<Base> load_base(const std::string& path, const std::string& text,
+                               const std::vector<std::string>& settings) {
+  scenario::EngineParts parts;
+  scenario::LoadOptions options{.engine = &parts, .text = &text};
+  if (scenario::head_of(text, path).many_jobs)
+    std::copy_if(settings.begin(), settings.end(), std::back_inserter(options.settings),
                  [](const std::string& setting) { return setting.starts_with("metrics."); });
-    SCALAI_ASSIGN_OR_RETURN(const auto scenario, scenario::load_cluster_scenario(path, load));
-    Base base{.digest = scenario->digest, .name = scenario->name, .seed = scenario->seed};
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load(path, options));
+  Base base{.digest = scenario.digest, .name = scenario.name, .seed = scenario.seed};
+  if (scenario.many_jobs) {
     base.metrics =
-        scenario->recovery
+        parts.recovery
             ? std::vector<std::string>{"samples_per_s",         "ettr",        "restarts",         "lost_samples",
                                        "reconfiguration_gpu_h", "rerun_gpu_h", "checkpoint_gpu_h", "cost_usd"}
             : std::vector<std::string>{
                   "finished",        "avg_jct_s", "median_jct_s", "p99_jct_s", "avg_queueing_s",        "makespan_s",
                   "avg_ftf",         "worst_ftf", "utilization",  "restarts",  "reconfiguration_gpu_h", "rerun_gpu_h",
                   "deadlines_share", "cost_usd"};
-    for (const scenario::UserMetric& metric : scenario->metrics) base.own.push_back(metric.name);
+    for (const scenario::UserMetric& metric : parts.metrics) base.own.push_back(metric.name);
     base.metrics.insert(base.metrics.end(), base.own.begin(), base.own.end());
     return base;
   }
-  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path));
-  Base base{.digest = scenario.digest,
-            .name = scenario.name,
-            .seed = scenario.seed,
-            .metrics = {"/end_s", "/jobs/0/steps", "/jobs/0/training_s", "/jobs/0/downtime_s",
-                        "/jobs/0/goodput_samples_per_s", "/jobs/0/gpu_hours"}};
+  base.metrics = {
+      "/end_s",           "/jobs/0/steps", "/jobs/0/training_s", "/jobs/0/downtime_s", "/jobs/0/goodput_samples_per_s",
+      "/jobs/0/gpu_hours"};
   const std::vector<cluster::Host>& hosts = scenario.cluster.hosts;
   if (std::any_of(hosts.begin(), hosts.end(), [](const cluster::Host& host) { return host.price_per_hour > 0; }))
     base.metrics.emplace_back("/jobs/0/cost_usd");
@@ -114,15 +113,16 @@ class Sweep {
   }
 
   int run() {
-    const auto base = load_base(scenario_, settings_);
+    const auto text = read_file(scenario_);
+    if (!text.ok()) return report_error(text.status());
+    text_ = *text;
+    const auto base = load_base(scenario_, text_, settings_);
     if (!base.ok()) return report_error(base.status());
     if (const absl::Status known = check_metrics(table_.metrics, base->own); !known.ok())
       return usage_error("sweep", message_of(known));
     base_ = *base;
     if (table_.seeds > 1) {  // they are counted from the one that is set
-      const auto text = read_file(scenario_);
-      if (!text.ok()) return report_error(text.status());
-      base_.seed = scenario::head_of(*text, scenario_, settings_).seed;
+      base_.seed = scenario::head_of(text_, scenario_, settings_).seed;
       std::erase_if(settings_, [](const std::string& setting) { return setting.starts_with("seed="); });
     }
     if (table_.metrics.empty()) table_.metrics = base_.metrics;
@@ -146,7 +146,6 @@ class Sweep {
   }
 
   absl::StatusOr<std::string> digest() const {
-    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;
     hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds)).add(static_cast<int64_t>(base_.seed));
     for (const std::string& setting : settings_) hasher.add(setting);
@@ -155,7 +154,7 @@ class Sweep {
       for (const std::string& value : axis.values) {
         SCALAI_ASSIGN_OR_RETURN(
             const std::string changed,
-            scenario::with_settings(text, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_)));
+            scenario::with_settings(text_, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_)));
         SCALAI_ASSIGN_OR_RETURN(const std::string files, scenario::digest_of_files(changed, scenario_));
         hasher.add(value).add(files);
       }
@@ -166,12 +165,11 @@ class Sweep {
 
   // A path or a value that no scenario takes is found before anything runs.
   absl::Status check_points() const {
-    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
-    SCALAI_RETURN_IF_ERROR(scenario::with_settings(text, scenario_, settings_).status());
+    SCALAI_RETURN_IF_ERROR(scenario::with_settings(text_, scenario_, settings_).status());
     for (const scenario::Axis& axis : table_.axes) {
       for (const std::string& value : axis.values) {
         const auto changed =
-            scenario::with_settings(text, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_));
+            scenario::with_settings(text_, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_));
         if (!changed.ok()) return changed.status();
       }
     }
@@ -247,6 +245,7 @@ class Sweep {
   }
 
   std::string scenario_, out_;
+  std::string text_;                   // of the scenario's file
   std::vector<std::string> settings_;  // of all points
   size_t jobs_ = 1;
   SweepTable table_;

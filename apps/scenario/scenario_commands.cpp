@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "apps/commands.h"
 #include "apps/common/output.h"
@@ -15,16 +14,24 @@
 #include "ptc/base/units.h"
 #include "ptc/report/report.h"
 #include "ptc/run/control/run.h"
-#include "ptc/run/scenario/scenario_set.h"
 #include "ptc/run/scenario/strategy.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
 namespace {
 
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
-  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path, cluster));
+  scenario::EngineParts parts;
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario,
+                          scenario::load(path, {.cluster_file = cluster, .engine = &parts}));
+  if (scenario.many_jobs) {
+    const scenario::ManyJobs& many = *scenario.many_jobs;
+    return fmt::format("{} on {}, {} under {}", many.workload_text,
+                       counted(many.fleet.gpus() / many.fleet.per_gpu, "GPU"),
+                       parts.recovery ? "1 job" : counted(std::ssize(many.workload.jobs), "job"),
+                       scenario.policy->name.empty() ? scenario.policy->exec : scenario.policy->name);
+  }
   const auto strategy = scenario::find_strategy(scenario.strategy, scenario.costs);
   SCALAI_CHECK(strategy.ok(), "the scenario has been checked");
   for (const std::string& warning : scenario::warnings_of(*strategy, scenario)) say("{}: warning: {}\n", path, warning);
@@ -32,23 +39,12 @@ absl::StatusOr<std::string> validated(const std::string& path, const std::string
                      counted(scenario.cluster.device_count(), "device"), counted(std::ssize(scenario.events), "event"));
 }
 
-absl::StatusOr<std::string> validated_jobs(const std::string& path, const std::string& cluster) {
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<scenario::ClusterScenario> scenario,
-                          scenario::load_cluster_scenario(path, {.cluster_file = cluster}));
-  return fmt::format("{} on {}, {} under {}", scenario->workload_text,
-                     counted(scenario->fleet.gpus() / scenario->fleet.per_gpu, "GPU"),
-                     scenario->recovery ? "1 job" : counted(std::ssize(scenario->workload.jobs), "job"),
-                     scenario->policy.name.empty() ? scenario->policy.exec : scenario->policy.name);
-}
-
 int validate(const Arguments& arguments) {
   const std::vector<std::string>& files = arguments.positional();
   if (std::find(files.begin(), files.end(), "-") != files.end()) return usage_error("validate", kNoStandardInput);
   int worst = 0;
   for (const std::string& path : files) {
-    const auto text = read_file(path);
-    const bool many_jobs = text.ok() && scenario::is_cluster_scenario(*text, path);
-    const auto said = (many_jobs ? validated_jobs : validated)(path, arguments.text("cluster"));
+    const auto said = validated(path, arguments.text("cluster"));
     if (said.ok()) {
       print("{}: ok: {}\n", path, *said);
       continue;

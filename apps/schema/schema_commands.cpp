@@ -73,9 +73,9 @@ int init(const Arguments& arguments) {
   }
   const absl::StatusOr<std::string> text = scenario_text(request);
   if (!text.ok()) return usage_error("init", std::string(text.status().message()));
-  if (!scenario::is_cluster_scenario(*text, "init.textproto")) {
+  if (!scenario::head_of(*text, "init.textproto").many_jobs) {
     const auto none = [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); };
-    const auto parsed = scenario::parse_scenario(*text, "init.textproto", none, "");
+    const auto parsed = scenario::parse_scenario(*text, "init.textproto", none);
     if (!parsed.ok()) return report_error(parsed.status());  // a model that these GPUs cannot hold
   }
   if (arguments.positional().empty() || arguments.positional().front() == "-") {

@@ -18,7 +18,7 @@ absl::StatusOr<scenario::Scenario> parsed(const TemplateRequest& request) {
   const scenario::FileReader no_files = [](const std::string& path) -> absl::StatusOr<std::string> {
     return missing(path);
   };
-  return scenario::parse_scenario(*text, "t.textproto", no_files, "");
+  return scenario::parse_scenario(*text, "t.textproto", no_files);
 }
 
 TEST(Templates, EachIsAScenario) {
@@ -26,7 +26,7 @@ TEST(Templates, EachIsAScenario) {
   for (const Template& one : templates()) {
     SCOPED_TRACE(one.name);
     if (one.name == "many-jobs") {
-      EXPECT_TRUE(scenario::is_cluster_scenario(*scenario_text({.name = one.name}), "t.textproto"));
+      EXPECT_TRUE(scenario::head_of(*scenario_text({.name = one.name}), "t.textproto").many_jobs);
       continue;
     }
     const auto scenario = parsed({.name = one.name});

@@ -24,7 +24,7 @@
 #include "ptc/run/policy/answer_log.h"
 #include "ptc/run/policy/fluid.h"
 #include "sim/jobs/change_fabric.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -62,13 +62,17 @@ class LineFile {
 
 class ClusterRun {
  public:
-  ClusterRun(const scenario::ClusterScenario& scenario, const ClusterRunOptions& options)
-      : scenario_(scenario), options_(options), factors_(scenario::estimate_factors_of(scenario)) {}
+  ClusterRun(const scenario::Scenario& scenario, const scenario::EngineParts& parts, const ClusterRunOptions& options)
+      : scenario_(scenario),
+        many_(*scenario.many_jobs),
+        parts_(parts),
+        options_(options),
+        factors_(scenario::estimate_factors_of(scenario)) {}
 
   int run() {
     if (const absl::Status kept = keep(); !kept.ok()) return report_error(kept);
     if (const absl::Status ready = prepare(); !ready.ok()) return report_error(ready);
-    return scenario_.recovery ? run_recovery() : run_jobs();
+    return parts_.recovery ? run_recovery() : run_jobs();
   }
 
  private:
@@ -76,7 +80,7 @@ class ClusterRun {
 
   // The policy, whose answers are kept in a snapshot or come from one.
   absl::Status keep() {
-    if (!scenario_.recovery) {
+    if (!parts_.recovery) {
       SCALAI_ASSIGN_OR_RETURN(policy_, scenario::make_policy(scenario_));
     }
     const bool goes_on = !options_.resume.empty();
@@ -87,11 +91,11 @@ class ClusterRun {
         "a snapshot has the decisions of policy programs, the shares of gavel-* policies that are linear programs, and "
         "what pollux "
         "and sia found";
-    if (scenario_.recovery) return invalid(fmt::format("{}: a recovery design is one short run; {}", what, kept));
+    if (parts_.recovery) return invalid(fmt::format("{}: a recovery design is one short run; {}", what, kept));
     policy::Policy* policy = policy_.get();
     if (!policy->keep_answers(nullptr)) {
       return invalid(fmt::format("{}: {} has no answers that a snapshot could keep, and would start again\n  hint: {}",
-                                 what, scenario_.policy.name, kept));
+                                 what, scenario_.policy->name, kept));
     }
     auto log = goes_on ? policy::AnswerLog::resume(options_.resume, about)
                        : policy::AnswerLog::create(options_.snapshot, about);
@@ -109,51 +113,51 @@ class ClusterRun {
     std::error_code ignored;
     for (const char* name : {"summary.json", "partial.json", "entities.csv"})
       std::filesystem::remove(path_of(name), ignored);
-    if (scenario_.recovery) return absl::OkStatus();
+    if (parts_.recovery) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.open(path_of("jobs.csv")));
-    jobs_.line(report::jobs_csv_header(scenario::more_columns(scenario_)));
+    jobs_.line(report::jobs_csv_header(scenario::more_columns(many_)));
     return absl::OkStatus();
   }
 
   report::ReportHead head(const std::string& throughputs, const std::string& changes) const {
-    const bool program = scenario_.policy.name.empty();
+    const bool program = scenario_.policy->name.empty();
     return {.scenario = scenario_.name,
             .digest = scenario_.digest,
             .seed = scenario_.seed,
-            .workload = scenario_.workload_text,
-            .policy = program ? fmt::format("program \"{}\"", scenario_.policy.exec) : scenario_.policy.name,
-            .policy_set = scenario_.policy.set,
+            .workload = many_.workload_text,
+            .policy = program ? fmt::format("program \"{}\"", scenario_.policy->exec) : scenario_.policy->name,
+            .policy_set = scenario_.policy->set,
             .throughputs = throughputs,
             .changes = changes,
-            .notes = scenario_.notes,
-            .estimates = scenario_.estimates.none() ? "" : scenario_.estimates.description(),
+            .notes = many_.notes,
+            .estimates = many_.estimates.none() ? "" : many_.estimates.description(),
             .virtual_clusters = sharing()};
   }
 
   // Cells of the columns of jobs.csv that only some runs have.
   std::vector<std::string> more_cells(policy::JobId job) const {
     std::vector<std::string> cells;
-    if (scenario_.options.window) cells.emplace_back(scenario_.options.window->holds(job) ? "1" : "0");
-    if (!scenario_.estimates.none()) cells.push_back(shortest(factors_[static_cast<size_t>(job.value)]));
+    if (many_.window) cells.emplace_back(many_.window->holds(job) ? "1" : "0");
+    if (!many_.estimates.none()) cells.push_back(shortest(factors_[static_cast<size_t>(job.value)]));
     return cells;
   }
 
   std::string sharing() const {
-    if (!scenario_.quotas) return "";
-    return fmt::format("{}{}", counted(std::ssize(scenario_.quotas->clusters), "quota"),
-                       scenario_.quotas->borrow ? ", idle GPUs are lent until their owners want them back" : ", fixed");
+    if (!many_.quotas) return "";
+    return fmt::format("{}{}", counted(std::ssize(many_.quotas->clusters), "quota"),
+                       many_.quotas->borrow ? ", idle GPUs are lent until their owners want them back" : ", fixed");
   }
   report::Entities make_entities() const {
-    if (!scenario_.quotas) return {scenario_.workload, {}, {}};
+    if (!many_.quotas) return {many_.workload, {}, {}};
     std::vector<report::Entities::Quota> quotas;
-    for (const policy::VirtualCluster& one : scenario_.quotas->clusters) quotas.push_back({one.name, one.gpus()});
-    return {scenario_.workload, std::move(quotas), scenario_.quotas->cluster_of};
+    for (const policy::VirtualCluster& one : many_.quotas->clusters) quotas.push_back({one.name, one.gpus()});
+    return {many_.workload, std::move(quotas), many_.quotas->cluster_of};
   }
 
   int run_jobs() {
-    const auto changes = scenario::make_changes(scenario_);
+    const auto changes = scenario::make_changes(scenario_, parts_);
     if (!changes.ok()) return report_error(changes.status());
-    report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
+    report::ReportHead about = head(parts_.throughput->description(), (*changes)->description());
     if (dynamic_cast<const policy::FluidPolicy*>(policy_.get()) != nullptr) {
       about.notes.emplace_back(
           "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none; "
@@ -161,16 +165,16 @@ class ClusterRun {
     }
     Progress progress("simulating " + about.policy);
     policy::Outcome partial;
-    partial.window = scenario_.options.window;
-    partial.jobs.resize(scenario_.workload.jobs.size());
-    jobs::Setup setup{.workload = &scenario_.workload,
-                      .fleet = &scenario_.fleet,
-                      .availability = &scenario_.availability,
-                      .throughput = scenario_.throughput.get(),
+    partial.window = many_.window;
+    partial.jobs.resize(many_.workload.jobs.size());
+    jobs::Setup setup{.workload = &many_.workload,
+                      .fleet = &many_.fleet,
+                      .availability = &many_.availability,
+                      .throughput = parts_.throughput.get(),
                       .policy = policy_.get(),
                       .changes = changes->get(),
-                      .options = scenario_.options};
-    report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
+                      .options = parts_.options};
+    report::JobsTrace trace(many_.workload, many_.fleet, many_.availability);
     report::Entities entities = make_entities();
     const bool traces = !options_.out.empty() || measures("placements");
     follow(setup.watcher, traces ? &trace : nullptr, entities);
@@ -187,7 +191,7 @@ class ClusterRun {
     };
     const auto outcome = jobs::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
-    for (std::string& note : report::window_notes(scenario_.workload, *outcome)) about.notes.push_back(std::move(note));
+    for (std::string& note : report::window_notes(many_.workload, *outcome)) about.notes.push_back(std::move(note));
     if (outcome->use_every > 1 && (!options_.out.empty() || measures("utilization")))
       about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
     extras_.virtual_clusters = entities.rows(*outcome);
@@ -195,7 +199,7 @@ class ClusterRun {
     compute_metrics(about, *outcome, trace);
     if (const absl::Status written = write_jobs(about, *outcome, trace, drawn); !written.ok())
       return report_error(written);
-    std::vector<report::Metric> metrics = report::metrics_of(scenario_.workload, *outcome);
+    std::vector<report::Metric> metrics = report::metrics_of(many_.workload, *outcome);
     metrics.insert(metrics.end(), extras_.metrics.begin(), extras_.metrics.end());
     return finish(about, metrics, summary_of(about, *outcome), outcome->policy_remarks);
   }
@@ -208,8 +212,8 @@ class ClusterRun {
     if (!options_.out.empty()) {
       absl::Status written = jobs_.close();
       if (written.ok()) {
-        written = write_file(path_of("partial.json"), report::summary_json(about, scenario_.workload, scenario_.fleet,
-                                                                           partial, message_of(status)));
+        written = write_file(path_of("partial.json"),
+                             report::summary_json(about, many_.workload, many_.fleet, partial, message_of(status)));
       }
       if (!written.ok()) report_error(written);
       say("scalai sim: partial results: {}\n", path_of("jobs.csv"));
@@ -232,16 +236,16 @@ class ClusterRun {
                           const report::JobsTrace& trace, const std::string& drawn) {
     if (options_.out.empty()) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.close());
-    const policy::Workload& workload = scenario_.workload;
+    const policy::Workload& workload = many_.workload;
     SCALAI_RETURN_IF_ERROR(write_file(path_of("utilization.csv"), report::utilization_csv(outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("jct_cdf.csv"), report::jct_cdf_csv(workload, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("ftf_cdf.csv"), report::ftf_cdf_csv(workload, outcome)));
-    SCALAI_RETURN_IF_ERROR(write_file(path_of("costs.csv"),
-                                      report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
+    SCALAI_RETURN_IF_ERROR(
+        write_file(path_of("costs.csv"), report::costs_csv(workload, many_.fleet, many_.availability, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), drawn));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
     SCALAI_RETURN_IF_ERROR(
-        write_file(path_of("hosts.csv"), report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
+        write_file(path_of("hosts.csv"), report::hosts_csv(many_.fleet, many_.availability, outcome.end_s)));
     if (!extras_.virtual_clusters.empty()) {
       SCALAI_RETURN_IF_ERROR(write_file(path_of("entities.csv"), report::entities_csv(extras_.virtual_clusters)));
     }
@@ -250,31 +254,29 @@ class ClusterRun {
 
   std::string summary_of(const report::ReportHead& about, const policy::Outcome& outcome) const {
     report::SummaryExtras extras = extras_;
-    if (!scenario_.quotas) extras.virtual_clusters.clear();
-    return report::summary_json(about, scenario_.workload, scenario_.fleet, outcome, "", extras);
+    if (!many_.quotas) extras.virtual_clusters.clear();
+    return report::summary_json(about, many_.workload, many_.fleet, outcome, "", extras);
   }
 
   bool measures(std::string_view table) const {
-    return std::any_of(scenario_.metrics.begin(), scenario_.metrics.end(),
+    return std::any_of(parts_.metrics.begin(), parts_.metrics.end(),
                        [&](const scenario::UserMetric& metric) { return metric.table == table; });
   }
 
   // With the rows of the file of this name; of jobs, those that count.
   report::QueryTable table_of(const std::string& name, const policy::Outcome& outcome,
                               const report::JobsTrace& trace) const {
-    report::QueryTable table = scenario::metric_table_of(scenario_, name);
+    report::QueryTable table = scenario::metric_table_of(many_, name);
     if (name == "utilization") scenario::add_rows(report::utilization_csv(outcome), &table);
     if (name == "placements") scenario::add_rows(trace.placements_csv(), &table);
-    if (name == "hosts")
-      scenario::add_rows(report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s), &table);
+    if (name == "hosts") scenario::add_rows(report::hosts_csv(many_.fleet, many_.availability, outcome.end_s), &table);
     if (name == "entities") scenario::add_rows(report::entities_csv(extras_.virtual_clusters), &table);
     if (name == "costs")
-      scenario::add_rows(report::costs_csv(scenario_.workload, scenario_.fleet, scenario_.availability, outcome),
-                         &table);
+      scenario::add_rows(report::costs_csv(many_.workload, many_.fleet, many_.availability, outcome), &table);
     if (name != "jobs") return table;
     for (const policy::JobRecord& record : outcome.jobs) {
       if (outcome.window && !outcome.window->holds(record.job)) continue;
-      const policy::Job& job = scenario_.workload.jobs[static_cast<size_t>(record.job.value)];
+      const policy::Job& job = many_.workload.jobs[static_cast<size_t>(record.job.value)];
       table.rows.push_back(report::job_cells(job, record, more_cells(record.job)));
     }
     return table;
@@ -283,7 +285,7 @@ class ClusterRun {
   // Metrics of the user. One that cannot be computed of this run has no value, and a note says why.
   void compute_metrics(report::ReportHead& about, const policy::Outcome& outcome, const report::JobsTrace& trace) {
     std::map<std::string, report::QueryTable> tables;
-    for (const scenario::UserMetric& metric : scenario_.metrics) {
+    for (const scenario::UserMetric& metric : parts_.metrics) {
       if (tables.count(metric.table) == 0) tables.emplace(metric.table, table_of(metric.table, outcome, trace));
       const auto value = report::evaluate(tables.at(metric.table), {metric.expression});
       if (!value.ok()) about.notes.push_back(fmt::format("metric {}: {}", metric.name, message_of(value.status())));
@@ -292,19 +294,19 @@ class ClusterRun {
   }
 
   int run_recovery() {
-    const auto result = jobs::simulate_recovery(scenario_.recovery_setup);
+    const auto result = jobs::simulate_recovery(parts_.recovery_setup);
     if (!result.ok()) return report_error(result.status());
-    report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
-    about.rules = jobs::name_of_rules(scenario_.recovery_setup);
-    if (scenario_.recovery_setup.until_s <= 0 && result->to_s < scenario_.availability_span_s - 1e-6) {
+    report::ReportHead about = head(parts_.recovery->throughputs, parts_.recovery->changes);
+    about.rules = jobs::name_of_rules(parts_.recovery_setup);
+    if (parts_.recovery_setup.until_s <= 0 && result->to_s < many_.availability_span_s - 1e-6) {
       about.notes.push_back(fmt::format(
           "the run ends at {}, with the last change of hosts, although the host trace goes on until {}: until: "
           "\"{}s\" plays all of it",
-          format_seconds(result->to_s), format_seconds(scenario_.availability_span_s),
-          shortest(scenario_.availability_span_s)));
+          format_seconds(result->to_s), format_seconds(many_.availability_span_s),
+          shortest(many_.availability_span_s)));
     }
     const std::string summary =
-        report::summary_json(about, scenario_.recovery_setup.hosts, scenario_.recovery_setup.gpus_per_host, *result);
+        report::summary_json(about, parts_.recovery_setup.hosts, parts_.recovery_setup.gpus_per_host, *result);
     if (!options_.out.empty()) {
       if (const absl::Status written = write_recovery(*result, summary); !written.ok()) return report_error(written);
     }
@@ -314,8 +316,8 @@ class ClusterRun {
   absl::Status write_recovery(const policy::RecoveryResult& result, const std::string& summary) {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("throughput.csv"), report::phases_csv(result)));
     SCALAI_RETURN_IF_ERROR(
-        write_file(path_of("trace.pftrace"), report::recovery_trace(scenario_.name, scenario_.recovery_setup.hosts,
-                                                                    *scenario_.recovery_setup.availability, result)));
+        write_file(path_of("trace.pftrace"), report::recovery_trace(scenario_.name, parts_.recovery_setup.hosts,
+                                                                    *parts_.recovery_setup.availability, result)));
     return write_common(summary);
   }
 
@@ -334,18 +336,20 @@ class ClusterRun {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
     if (options_.format == "table") {
-      if (scenario_.quotas) print("\n{}", report::entities_table(extras_.virtual_clusters, stdout_screen()));
+      if (many_.quotas) print("\n{}", report::entities_table(extras_.virtual_clusters, stdout_screen()));
       for (const std::string& note : about.notes) print("note: {}\n", note);
       if (!remarks.empty()) print("note: policy: {}\n", remarks);
       note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
                  trace_hint(options_.out));
     }
-    const std::string failures = scenario::failed_expectations(scenario_, summary);
+    const std::string failures = report::failed_expectations(scenario_, scenario_.strategy, summary);
     say("{}", failures);
     return failures.empty() ? 0 : kExpectationFailed;
   }
 
-  const scenario::ClusterScenario& scenario_;
+  const scenario::Scenario& scenario_;
+  const scenario::ManyJobs& many_;
+  const scenario::EngineParts& parts_;
   const ClusterRunOptions& options_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::unique_ptr<policy::AnswerLog> log_;  // outlives the policy
@@ -359,13 +363,15 @@ class ClusterRun {
 
 int simulate_cluster(const ClusterRunOptions& options) {
   const sim::SimulatedStepTime steps;
-  scenario::ClusterLoadOptions load{.settings = options.settings, .cluster_file = options.cluster};
-  load.simulators.steps = &steps;
-  load.simulators.fabric = [](const cluster::Cluster& cluster) { return sim::make_change_fabric(cluster); };
-  const auto scenario = scenario::load_cluster_scenario(options.scenario, load);
+  scenario::EngineParts parts(
+      {.steps = &steps, .fabric = [](const cluster::Cluster& cluster) { return sim::make_change_fabric(cluster); }});
+  const auto scenario = scenario::load(options.scenario, {.settings = options.settings,
+                                                          .cluster_file = options.cluster,
+                                                          .engine = &parts,
+                                                          .text = options.text ? &*options.text : nullptr});
   if (!scenario.ok()) return report_error(scenario.status());
-  for (const std::string& note : (*scenario)->left_out) say("{}: note: {}\n", options.scenario, note);
-  return ClusterRun(**scenario, options).run();
+  for (const std::string& note : scenario->many_jobs->left_out) say("{}: note: {}\n", options.scenario, note);
+  return ClusterRun(*scenario, parts, options).run();
 }
 
 }  // namespace scalai::apps

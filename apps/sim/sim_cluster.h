@@ -3,17 +3,14 @@
 // thread.
 
 #include <string>
-#include <vector>
 
 #include "apps/common/run_report.h"
 
 namespace scalai::apps {
 
-struct ClusterRunOptions {
-  std::string scenario, cluster, out, format;
-  std::string snapshot, resume;       // files of ptc/run/policy/answer_log.h; at most one
-  std::vector<std::string> settings;  // "PATH=VALUE"
-  report::Manifest manifest;          // of this process, with its start
+struct ClusterRunOptions : RunOptions {
+  std::string snapshot, resume;  // files of ptc/run/policy/answer_log.h; at most one
+  report::Manifest manifest;     // of this process, with its start
 };
 
 // Loads, runs, writes to `out` (if set) and prints; returns the process's exit code.

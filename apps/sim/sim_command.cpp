@@ -55,7 +55,9 @@ int check_alternatives(const Alternatives& all, const Options& options, const st
       if (known) strategy = setting.substr(kStrategy.size());
       return known;
     });
-    const auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, settings);
+    const auto scenario = scenario::load(
+        options.scenario,
+        {.settings = settings, .cluster_file = options.cluster, .scale_model = options.scale, .text = &*options.text});
     if (!scenario.ok()) {
       exit_code = std::max(exit_code, exit_code_of(scenario.status()));
       if (said.insert(message_of(scenario.status())).second) report_error(scenario.status());
@@ -70,10 +72,10 @@ int check_alternatives(const Alternatives& all, const Options& options, const st
 }
 
 // Of many jobs each run checks the meaning of its own; paths and types are checked here.
-int check_settings(const Alternatives& all, const Options& options, const std::string& text) {
+int check_settings(const Alternatives& all, const Options& options) {
   for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
-    const auto changed =
-        scenario::with_settings(text, options.scenario, scenario::settings_at(all.axes, point, options.settings));
+    const auto changed = scenario::with_settings(*options.text, options.scenario,
+                                                 scenario::settings_at(all.axes, point, options.settings));
     if (!changed.ok()) return report_error(changed.status());
   }
   return 0;
@@ -94,15 +96,13 @@ int simulate_several(Alternatives all, const Arguments& arguments, const Options
   all.settings = options.settings;
   all.out = options.out;
   all.format = options.format;
-  const auto text = read_file(options.scenario);
-  if (!text.ok()) return report_error(text.status());
-  const scenario::Head head = scenario::head_of(*text, options.scenario, options.settings);
+  const scenario::Head head = scenario::head_of(*options.text, options.scenario, options.settings);
   all.first_seed = head.seed;
   all.name = head.name;
   if (all.seeds > 1)  // they are counted from the one that is set
     std::erase_if(all.settings, [](const std::string& setting) { return setting.starts_with("seed="); });
   const std::vector<std::string> strategies = arguments.list("strategy");
-  const int code = many_jobs ? check_settings(all, options, *text)
+  const int code = many_jobs ? check_settings(all, options)
                              : check_alternatives(all, options, strategies.size() == 1 ? strategies.front() : "");
   if (code != 0) return code;
   if (!options.out.empty()) {
@@ -112,27 +112,25 @@ int simulate_several(Alternatives all, const Arguments& arguments, const Options
   return run_alternatives(all);
 }
 
-// One run of a scenario of many jobs, by the engine.
-int simulate_many_jobs(const Options& options, report::Manifest manifest) {
-  return simulate_cluster({.scenario = options.scenario,
-                           .cluster = options.cluster,
-                           .out = options.out,
-                           .format = options.format,
-                           .snapshot = options.snapshot,
-                           .resume = options.resume,
-                           .settings = options.settings,
-                           .manifest = std::move(manifest)});
+// The scenario's file, read once: it says which program runs it, and how.
+struct ScenarioFile {
+  absl::StatusOr<std::string> text;
+  bool many_jobs = false;
+};
+using FileOnce = std::function<const ScenarioFile&(const Arguments&)>;
+
+FileOnce file_once() {
+  return [file = std::make_shared<std::optional<ScenarioFile>>()](const Arguments& arguments) -> const ScenarioFile& {
+    if (file->has_value()) return **file;
+    const std::string& path = arguments.positional()[0];
+    file->emplace(ScenarioFile{read_file(path)});
+    (*file)->many_jobs = (*file)->text.ok() && scenario::head_of(*(*file)->text, path).many_jobs;
+    return **file;
+  };
 }
 
-bool is_many_jobs(const std::string& path) {
-  const auto text = read_file(path);
-  return text.ok() && scenario::is_cluster_scenario(*text, path);
-}
-
-// One run of a scenario of the control loop needs SimGrid. All else is answered without.
-std::string program_of(const Arguments& arguments) {
-  const bool several = arguments.count("seeds") != 1 || arguments.has("vary") || arguments.list("strategy").size() > 1;
-  return several || is_many_jobs(arguments.positional()[0]) ? "scalai" : "scalai-sim";
+bool of_several(const Arguments& arguments) {
+  return arguments.count("seeds") != 1 || arguments.has("vary") || arguments.list("strategy").size() > 1;
 }
 
 // What the call has of the options of one run; InvalidArgument: a usage error.
@@ -148,12 +146,12 @@ absl::StatusOr<Options> options_of(const Arguments& arguments) {
   return options;
 }
 
-int simulate_command(const Arguments& arguments, const SimulateOneJob& simulate_one) {
+int simulate_command(const Arguments& arguments, const ScenarioFile& file, const SimulateOneJob& simulate_one) {
   std::signal(SIGINT, on_interrupt);
   report::Manifest manifest = start_manifest();
-  const auto found = options_of(arguments);
+  auto found = options_of(arguments);
   if (!found.ok()) return usage_error("sim", message_of(found.status()));
-  const Options& options = *found;
+  Options& options = *found;
   Alternatives all;
   all.seeds = static_cast<size_t>(arguments.count("seeds"));
   auto axes = axes_of(arguments);
@@ -167,24 +165,27 @@ int simulate_command(const Arguments& arguments, const SimulateOneJob& simulate_
     return usage_error("sim", fmt::format("that would be more than {} runs; `scalai sweep` goes on where it was "
                                           "interrupted",
                                           kMostAlternatives));
-  const bool many_jobs = is_many_jobs(options.scenario);
-  if (const std::string name = foreign_option(arguments); many_jobs && !name.empty()) {
+  if (const std::string name = foreign_option(arguments); file.many_jobs && !name.empty()) {
     return usage_error("sim",
                        fmt::format("--{} has no meaning for a scenario with \"workload\" or \"recovery\"", name));
   }
   if (!options.snapshot.empty() || !options.resume.empty()) {
     if (!options.snapshot.empty() && !options.resume.empty())
       return usage_error("sim", "--snapshot and --resume exclude each other: --resume goes on with its file");
-    if (!many_jobs || !all.axes.empty() || all.seeds > 1)
+    if (!file.many_jobs || !all.axes.empty() || all.seeds > 1)
       return usage_error("sim", "--snapshot and --resume are for one run of a scenario with \"workload\"");
   }
-  if (!all.axes.empty() || all.seeds > 1) return simulate_several(std::move(all), arguments, options, many_jobs);
-  return many_jobs ? simulate_many_jobs(options, std::move(manifest)) : simulate_one(arguments, options);
+  if (!file.text.ok()) return report_error(file.text.status());
+  options.text = *file.text;
+  if (!all.axes.empty() || all.seeds > 1) return simulate_several(std::move(all), arguments, options, file.many_jobs);
+  if (!file.many_jobs) return simulate_one(arguments, options);
+  return simulate_cluster({options, options.snapshot, options.resume, std::move(manifest)});
 }
 
 }  // namespace
 
 Command sim_command(SimulateOneJob simulate_one) {
+  const FileOnce file = file_once();
   CommandSpec spec{
       .name = "sim",
       .summary = "run a scenario in virtual time on a modelled cluster",
@@ -214,7 +215,10 @@ Strategies:
       .min_arguments = 1,
       .max_arguments = 1,
       .endings = kScenarioEndings,
-      .program_of = program_of};
+      // One run of a scenario of the control loop needs SimGrid. All else is answered without.
+      .program_of = [file](const Arguments& arguments) {
+        return of_several(arguments) || file(arguments).many_jobs ? "scalai" : "scalai-sim";
+      }};
   spec.options.insert(spec.options.begin(),
                       list_option("strategy", "NAME,…",
                                   "Strategies to run, each into DIR/NAME when there are several (short for "
@@ -253,8 +257,8 @@ Strategies:
     const bool first = strategy.name == scenario::strategies().front().name;
     spec.description += fmt::format("{}  {:<20}{}", first ? "" : "\n", strategy.name, strategy.summary);
   }
-  return {std::move(spec), [simulate_one = std::move(simulate_one)](const Arguments& arguments) {
-            return simulate_command(arguments, simulate_one);
+  return {std::move(spec), [file, simulate_one = std::move(simulate_one)](const Arguments& arguments) {
+            return simulate_command(arguments, file(arguments), simulate_one);
           }};
 }
 

@@ -13,6 +13,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
+#include "ptc/run/scenario/internal/scenario_many_jobs.h"
 #include "ptc/run/scenario/internal/scenario_policy.h"
 #include "ptc/run/scenario/scenario_parts.h"
 #include "ptc/run/scenario/scenario_set.h"
@@ -42,8 +43,21 @@ absl::StatusOr<std::string> content_of(const Context& context, const std::string
 
 void report_lines(Source& source, const std::string& path, const std::string& text, const std::string& hint,
                   const std::vector<Note>& notes) {
+  constexpr std::string_view kHint = "hint: ";
+  std::vector<std::pair<std::string, std::string>> problems;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) source.error(path, line, hint, notes);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+    const size_t digits = line.find_first_not_of("0123456789");
+    const bool count = digits != 0 && digits != std::string::npos && line.substr(digits).starts_with(" problem");
+    if (line.empty() || count) continue;
+    if (line.starts_with(kHint) && !problems.empty()) {
+      problems.back().second = line.substr(kHint.size());
+    } else {
+      problems.emplace_back(line, hint);
+    }
+  }
+  for (const auto& [message, advice] : problems) source.error(path, message, advice, notes);
 }
 
 Note cluster_note(const Context& context) {
@@ -208,34 +222,45 @@ bool names_files(const Scenario& scenario) {
                                 [](const JobSpec& job) { return job.dataset && !job.dataset->index.empty(); });
 }
 
-absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file,
-                               const std::optional<model::Fraction>& scale_model) {
-  Scenario scenario;
-  const bool readable = !context.source.broken("");
-  if (readable && refuse_workloads(context)) {
-    build_head(context, scenario);
-    SCALAI_RETURN_IF_ERROR(load_cluster(context, cluster_file));
-    build_scale(context, scale_model, scenario);
-    if (context.source.given("policy")) {
-      scenario.policy = build_policy(context.message.policy(), "policy", folder_of(context.file_name), context.source);
-    }
-    build_jobs(context, scenario);
-    check_policy(context, scenario);
-    check_end(context, scenario);
-    check_copies(context, scenario);
-    build_events(context, scenario);
-    build_options(context, scenario);
-    drop_foreign_expectations(context, scenario);
+void build_control(Context& context, const LoadOptions& options, Scenario& scenario) {
+  build_scale(context, options.scale_model, scenario);
+  if (context.source.given("policy")) {
+    scenario.policy = build_policy(context.message.policy(), "policy", folder_of(context.file_name), context.source);
   }
-  const std::string problems = context.source.render() + context.other_files;
-  if (!problems.empty()) return invalid(problems);
-  SCALAI_CHECK(context.cluster.has_value() && context.source.errors() == 0, "a problem was not reported");
-  scenario.cluster = *std::move(context.cluster);
+  build_jobs(context, scenario);
+  check_policy(context, scenario);
+  check_end(context, scenario);
+  check_copies(context, scenario);
+  build_events(context, scenario);
+  build_options(context, scenario);
+  drop_foreign_expectations(context, scenario);
+}
+
+void resolve_control(Context& context, Scenario& scenario) {
   if (names_files(scenario)) scenario.folder = folder_of(context.file_name);
   scenario.resolved_text = context.comments + resolved_text_of(scenario, context.message);
   scenario.digest = digest_of(with_strategy(scenario.resolved_text, ""));
   // Not before: the text holds what was given, and is scaled again when it is read.
   scale_rounds(context, scenario);
+}
+
+absl::StatusOr<Scenario> build(Context& context, const LoadOptions& options, Scenario scenario) {
+  const bool many_jobs = scenario.many_jobs != nullptr;
+  const bool parsed = context.source.empty();
+  if (!context.source.broken("") && (many_jobs || refuse_workloads(context))) {
+    build_head(context, scenario);
+    SCALAI_RETURN_IF_ERROR(load_cluster(context, options.cluster_file));
+    if (many_jobs)
+      build_many_jobs(context, *options.engine, scenario);
+    else
+      build_control(context, options, scenario);
+  }
+  const std::string problems = context.source.render() + context.other_files;
+  const bool only_missing = parsed && context.files_missing == context.source.errors() && context.other_files.empty();
+  if (!problems.empty()) return only_missing ? missing(problems) : invalid(problems);
+  SCALAI_CHECK(context.cluster.has_value() && context.source.errors() == 0, "a problem was not reported");
+  scenario.cluster = *std::move(context.cluster);
+  many_jobs ? resolve_many_jobs(context, scenario) : resolve_control(context, scenario);
   return scenario;
 }
 
@@ -251,25 +276,28 @@ absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path) {
 }
 
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
-                                        const std::string& cluster_file,
-                                        const std::optional<model::Fraction>& scale_model,
-                                        const std::vector<std::string>& settings) {
+                                        const LoadOptions& options) {
   proto::Scenario message;
   internal::Source source(file_name, text);
   source.parse(text, message, kMaxFileBytes);
-  apply_settings(settings, message, source);
-  internal::Context context{message, source, read, internal::base_of(file_name, message), {}, "", {}, "", ""};
-  absl::StatusOr<Scenario> scenario = internal::build(context, cluster_file, scale_model);
-  if (scenario.ok() && !settings.empty()) scenario->expectations.clear();
-  return scenario;
+  apply_settings(options.settings, message, source);
+  Scenario scenario;
+  if (options.engine != nullptr && (message.has_workload() || message.has_recovery())) {
+    scenario.many_jobs = std::make_shared<ManyJobs>();
+    scenario.many_jobs->left_out = internal::leave_out_foreign_parameters(message, *options.engine, source);
+  }
+  internal::Context context{
+      .message = message, .source = source, .read = read, .file_name = internal::base_of(file_name, message)};
+  auto built = internal::build(context, options, std::move(scenario));
+  if (built.ok() && !options.settings.empty()) built->expectations.clear();
+  return built;
 }
 
-absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file,
-                                       const std::optional<model::Fraction>& scale_model,
-                                       const std::vector<std::string>& settings) {
+absl::StatusOr<Scenario> load(const std::string& path, const LoadOptions& options) {
   const FileReader read = [](const std::string& name) { return read_file(name, kMaxFileBytes); };
+  if (options.text != nullptr) return parse_scenario(*options.text, path, read, options);
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
-  return parse_scenario(text, path, read, cluster_file, scale_model, settings);
+  return parse_scenario(text, path, read, options);
 }
 
 }  // namespace scalai::scenario

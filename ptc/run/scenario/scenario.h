@@ -1,7 +1,7 @@
 #pragma once
-// A loaded and validated scenario: the input of the control loop. All cross-references are resolved (devices instead of
-// hosts, existing links, layouts that fit the model), all quantities are in bytes and seconds. Plain values; the
-// functions keep no state, any thread may call them.
+// A loaded and validated scenario: the input of the control loop, or of sim/jobs. All cross-references are resolved
+// (devices instead of hosts, existing links, layouts that fit the model), all quantities are in bytes and seconds.
+// Plain values; the functions keep no state, any thread may call them.
 
 #include <cstdint>
 #include <functional>
@@ -18,6 +18,7 @@
 #include "ptc/cost/change/setup.h"
 #include "ptc/cost/step/search.h"
 #include "ptc/cost/step/training.h"
+#include "ptc/run/scenario/many_jobs.h"
 #include "ptc/state/collection/collection.h"
 #include "ptc/state/collection/layout_name.h"
 #include "ptc/state/model/model.h"
@@ -184,10 +185,12 @@ struct Scenario {
   uint64_t seed = 0;
   std::optional<double> until_s;
   cluster::Cluster cluster;
+  std::shared_ptr<ManyJobs> many_jobs;  // of `workload` and `recovery`, else null: the control loop does not run them
   std::vector<JobSpec> jobs;
   std::vector<ScenarioEvent> events;  // in file order, then those of `availability` by time
   std::vector<DeviceId> absent;       // devices that are away at the start
-  std::optional<PolicySpec> policy;   // absent = first come, first served; jobs keep their requested GPUs
+  std::optional<PolicySpec> policy;   // absent = first come, first served; jobs keep their requested GPUs. Of
+                                      // `recovery`: the design
   std::string strategy = "reshard";
   Compute compute = Compute::kAnalytic;
   std::vector<CostOverride> costs;
@@ -205,15 +208,20 @@ struct Scenario {
 // A resolved scenario has the collections of its jobs.
 inline constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 
+struct LoadOptions {
+  std::vector<std::string> settings;           // replace fields of the file (scenario_set.h)
+  std::string cluster_file;                    // replaces the scenario's cluster; "" = none
+  std::optional<model::Fraction> scale_model;  // replaces that of the scenario
+  Engine* engine = nullptr;                    // null: `workload` and `recovery` are problems
+  const std::string* text = nullptr;           // of the file, where the caller has read it
+};
+
 // Reads, parses (textproto, or JSON if the name ends in ".json" or the first character is '{') and validates a
-// scenario. InvalidArgument: the rendered list of all problems (several lines, see ptc/base/diagnostics.h).
-// `cluster_file` ("" = none) replaces the scenario's cluster. `scale_model` replaces that of the scenario; if they
-// differ, the expectations are dropped, because they hold for models of another size. `settings` replace fields of the
-// file (scenario_set.h); the expectations, which hold for the file without them, are dropped, too. Each file may have
-// kMaxFileBytes.
-absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "",
-                                       const std::optional<model::Fraction>& scale_model = std::nullopt,
-                                       const std::vector<std::string>& settings = {});
+// scenario. The expectations of the file hold for it as it is: with settings, or another scale_model, they are dropped.
+// Each file may have kMaxFileBytes. InvalidArgument: the rendered list of all problems (several lines, see
+// ptc/base/diagnostics.h). FailedPrecondition (exit code 4): the only problems are missing traces or tables; the
+// message describes them and their origin.
+absl::StatusOr<Scenario> load(const std::string& path, const LoadOptions& options = {});
 
 // Reads, parses and validates a cluster file (textproto or JSON). Errors as above.
 absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path);
@@ -225,9 +233,7 @@ using FileReader = std::function<absl::StatusOr<std::string>(const std::string& 
 // unless the scenario names another.
 // `read` is used during the call only.
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
-                                        const std::string& cluster_file = "",
-                                        const std::optional<model::Fraction>& scale_model = std::nullopt,
-                                        const std::vector<std::string>& settings = {});
+                                        const LoadOptions& options = {});
 
 // A resolved text with another name in its "strategy" line. Expectations that name a strategy keep it.
 std::string with_strategy(const std::string& resolved_text, const std::string& strategy);

@@ -5,20 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 #include <utility>
 
-#include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/run/scenario/trace/generate.h"
-#include "ptc/run/scenario/trace/import.h"
+#include "ptc/run/scenario/internal/scenario_many_jobs.h"
 
 namespace scalai::scenario::internal {
 namespace {
-
-constexpr std::string_view kDataFolder = "${SCALAI_DATA}";
 
 std::vector<DeviceId> devices_on(const std::vector<HostId>& hosts, const cluster::Cluster& cluster) {
   std::vector<DeviceId> devices;
@@ -126,65 +121,11 @@ std::optional<policy::Availability> absent_hosts(const proto::Availability& give
   return availability;
 }
 
-// The path as seen from here; "${SCALAI_DATA}" is the folder of public data.
-std::string data_file(const Context& context, const std::string& name) {
-  if (!name.starts_with(kDataFolder)) return beside(context.file_name, name);
-  const char* folder = std::getenv("SCALAI_DATA");
-  return (folder == nullptr ? beside(context.file_name, "../data") : std::string(folder)) +
-         name.substr(kDataFolder.size());
-}
-
-template <class Infos>
-bool known(const std::string& path, const std::string& what, const std::string& name, const Infos& infos,
-           Source& source) {
-  std::vector<std::string> names;
-  for (const auto& info : infos) {
-    // Our own form holds anything; what, its file says.
-    if (info.content == trace::TraceContent::kHosts || info.name == "scalai") names.push_back(info.name);
-  }
-  if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-  source.error_unknown(path, what, name, names);
-  return false;
-}
-
-std::optional<policy::Availability> read_availability(Context& context, const Scenario& scenario) {
-  Source& source = context.source;
+std::optional<policy::Availability> read_availability(Context& context) {
   const proto::Availability& given = context.message.availability();
-  const std::vector<std::string> set(given.set().begin(), given.set().end());
-  if (given.file().empty() == given.generator().empty()) {
-    source.error("availability", given.file().empty() ? "neither \"file\" nor \"generator\" is given"
-                                                      : "\"file\" and \"generator\" exclude each other");
-    return std::nullopt;
-  }
-  const std::string path = given.file().empty() ? "availability.generator" : "availability.file";
-  if (given.generator() == "absent") return absent_hosts(given, context);
-  absl::StatusOr<trace::Imported> read;
-  if (!given.generator().empty()) {
-    if (!known(path, "generator", given.generator(), trace::generators(), source)) return std::nullopt;
-    const cluster::Cluster& cluster = *context.cluster;
-    read = trace::generate(given.generator(), set, scenario.seed, static_cast<int>(cluster.hosts.size()),
-                           cluster.hosts.front().gpus);
-  } else {
-    const std::string format = given.format().empty() ? "scalai" : given.format();
-    const std::string format_path = given.format().empty() ? path : "availability.format";
-    if (!known(format_path, "format", format, trace::trace_formats(), source)) return std::nullopt;
-    read = trace::import_trace(format, data_file(context, given.file()), set);
-  }
-  if (!read.ok()) {
-    report_lines(source, path, message_of(read.status()), "", {});
-    return std::nullopt;
-  }
-  if (read->hosts.hosts.empty()) {
-    source.error(path, "the trace has no hosts", "a trace of jobs or prices has no host availability");
-    return std::nullopt;
-  }
-  if (read->hosts.hosts.size() > context.cluster->hosts.size()) {
-    source.error(path, fmt::format("the trace has {} hosts", read->hosts.hosts.size()),
-                 fmt::format("host k of it is host k of the cluster; set: \"most-hosts={}\" takes the first of them",
-                             context.cluster->hosts.size()),
-                 {cluster_note(context)});
-    return std::nullopt;
-  }
+  if (given.file().empty() && given.generator() == "absent") return absent_hosts(given, context);
+  auto read = read_hosts(context);
+  if (!read) return std::nullopt;
   return std::move(read->hosts.availability);
 }
 
@@ -192,7 +133,7 @@ std::optional<policy::Availability> read_availability(Context& context, const Sc
 
 std::vector<ScenarioEvent> build_host_events(Context& context, Scenario& scenario) {
   if (!context.message.has_availability() || !context.cluster.has_value()) return {};
-  const std::optional<policy::Availability> availability = read_availability(context, scenario);
+  const std::optional<policy::Availability> availability = read_availability(context);
   if (!availability) return {};
   scenario.absent = absent_in(*availability, *context.cluster);
   std::vector<ScenarioEvent> events = events_of(*availability, *context.cluster);

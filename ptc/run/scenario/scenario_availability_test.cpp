@@ -99,11 +99,17 @@ TEST(Availability, ProblemsAreNamed) {
     const auto read = testing::scenario_of(testing::kSmallCluster + kJob + availability);
     return read.ok() ? "" : message_of(read.status());
   };
+  const auto code = [&](const std::string& availability) {
+    return exit_code_of(testing::scenario_of(testing::kSmallCluster + kJob + availability).status());
+  };
   EXPECT_THAT(said("availability { }"), HasSubstr("neither \"file\" nor \"generator\" is given"));
   EXPECT_THAT(said("availability { file: \"x\" generator: \"poisson\" }"), HasSubstr("exclude each other"));
   EXPECT_THAT(said("availability { generator: \"poison\" }"), HasSubstr("unknown generator \"poison\""));
   EXPECT_THAT(said("availability { generator: \"poisson\" set: \"mtfb=1h\" }"), HasSubstr("mtfb"));
-  EXPECT_THAT(said("availability { file: \"x\" format: \"scalai\" }"), HasSubstr("No such file")) << "a known format";
+  EXPECT_THAT(said("availability { file: \"x\" format: \"scalai\" }"), HasSubstr("x: no such file or folder"))
+      << "a known format";
+  EXPECT_EQ(code("availability { file: \"x\" }"), 4) << "a missing trace is no mistake of the file";
+  EXPECT_EQ(code("availability { file: \"x\" } evnts { }"), 3);
   EXPECT_THAT(said("availability { file: \"x\" format: \"bambo\" }"), HasSubstr("unknown format \"bambo\""));
   EXPECT_THAT(said("availability { file: \"no-such-file\" format: \"bamboo\" }"), HasSubstr("no-such-file"));
   EXPECT_THAT(said("availability { generator: \"absent\" set: \"hosts=4\" }"), HasSubstr("numbers of hosts"));

@@ -17,7 +17,7 @@ absl::StatusOr<Scenario> with_cluster(const std::string& cluster) {
                            " }\njobs { name: \"j\" model: \"gpt3-125m\" global_batch: 8 gpus: 1 steps: 10\n"
                            "  configs { layout: \"tp1\" step_time: \"1s\" } }\n";
   const FileReader no_files = [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); };
-  return parse_scenario(text, "c.textproto", no_files, "");
+  return parse_scenario(text, "c.textproto", no_files);
 }
 
 cluster::Cluster cluster_of(const std::string& cluster) {
@@ -168,9 +168,9 @@ TEST(Resolved, GivesTheSameMachines) {
     SCOPED_TRACE(text);
     const absl::StatusOr<Scenario> first = with_cluster(text);
     ASSERT_TRUE(first.ok()) << message_of(first.status());
-    const absl::StatusOr<Scenario> second = parse_scenario(
-        first->resolved_text, "again",
-        [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); }, "");
+    const absl::StatusOr<Scenario> second =
+        parse_scenario(first->resolved_text, "again",
+                       [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); });
     ASSERT_TRUE(second.ok()) << message_of(second.status()) << first->resolved_text;
     EXPECT_EQ(second->digest, first->digest);
     ASSERT_EQ(second->cluster.hosts.size(), first->cluster.hosts.size());
@@ -195,7 +195,7 @@ std::string again(const std::string& cluster) {
   EXPECT_TRUE(scenario.ok()) << message_of(scenario.status());
   if (!scenario.ok()) return "";
   const FileReader no_files = [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); };
-  const auto second = parse_scenario(scenario->resolved_text, "again.textproto", no_files, "");
+  const auto second = parse_scenario(scenario->resolved_text, "again.textproto", no_files);
   EXPECT_TRUE(second.ok()) << message_of(second.status());
   if (!second.ok()) return "";
   EXPECT_EQ(second->resolved_text, scenario->resolved_text);

@@ -36,12 +36,13 @@ void check_setting(const policy::PolicyInfo& info, const std::string& text, cons
     source.error_unknown(path, "parameter", name, known);
   } else {
     const auto made = policy::make_policy(info.name, std::vector<std::string>{text}, 0);
-    if (!made.ok()) report_lines(source, path, message_of(made.status()), "", {});
+    if (!made.ok()) report_lines(source, path, message_of(made.status()));
   }
 }
 
 void check_settings(const proto::Policy& message, const policy::PolicyInfo& info, const std::string& path,
                     Source& source) {
+  const int before = source.errors();
   std::map<std::string, int> first_use;
   for (int i = 0; i < message.set_size(); ++i) {
     const std::string at = fmt::format("{}.set[{}]", path, i);
@@ -52,28 +53,33 @@ void check_settings(const proto::Policy& message, const policy::PolicyInfo& info
     source.error(at, fmt::format("parameter \"{}\" is set twice", name), "",
                  {{fmt::format("{}.set[{}]", path, first->second), "the first is here"}});
   }
+  if (source.errors() > before) return;
+  const auto made =
+      policy::make_policy(info.name, std::vector<std::string>(message.set().begin(), message.set().end()), 0);
+  if (!made.ok()) report_lines(source, path + ".set", message_of(made.status()));
 }
 
 }  // namespace
 
 std::optional<PolicySpec> build_policy(const proto::Policy& message, const std::string& path, const std::string& folder,
-                                       Source& source) {
+                                       Source& source, const std::string& otherwise) {
   const int before = source.errors();
   PolicySpec policy{.name = message.name(),
                     .set = {message.set().begin(), message.set().end()},
                     .exec = message.exec(),
                     .folder = folder};
   const bool named = source.given(path + ".name"), program = source.given(path + ".exec");
+  if (!named && !program) policy.name = otherwise;
   if (named && program) {
     source.error(path + ".exec", "\"name\" and \"exec\" exclude each other", "",
                  {{path + ".name", "the policy is named here"}});
-  } else if (!named && !program) {
+  } else if (!named && !program && otherwise.empty()) {
     source.missing(path + ".name", "name one of `scalai policies`, or give a program with exec");
   } else if (program) {
     if (message.exec().empty()) source.error(path + ".exec", "\"exec\" is empty", "write it like \"python3 my.py\"");
     if (message.set_size() > 0)
       source.error(path + ".set[0]", "a program has no parameters", "give them on its command line");
-  } else if (const policy::PolicyInfo* info = find_policy(message.name()); info != nullptr) {
+  } else if (const policy::PolicyInfo* info = find_policy(policy.name); info != nullptr) {
     check_settings(message, *info, path, source);
   } else if (const std::string why = policy::left_out(message.name()); !why.empty()) {
     source.error(path + ".name", why, "`scalai policies` lists those that it has");

@@ -106,6 +106,8 @@ void write_fabric(const cluster::Cluster& cluster, proto::Fabric& out) {
   if (cluster.backbone_bytes_per_s > 0) out.set_backbone(rate_text(cluster.backbone_bytes_per_s));
 }
 
+}  // namespace
+
 void write_cluster(const cluster::Cluster& cluster, proto::Cluster& out) {
   out.set_schema_version(1);
   out.set_name(cluster.name);
@@ -129,6 +131,8 @@ void write_cluster(const cluster::Cluster& cluster, proto::Cluster& out) {
   out.mutable_storage()->set_read(rate_text(cluster.storage_read_bytes_per_s));
   out.mutable_storage()->set_write(rate_text(cluster.storage_write_bytes_per_s));
 }
+
+namespace {
 
 void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
   out.set_name(job.name);

@@ -338,14 +338,8 @@ Head head_of(const std::string& text, const std::string& file_name, const std::v
   proto::Source source(file_name, text);
   source.parse(text, message, kMaxFileBytes);
   apply_settings(settings, message, source);
-  return {.name = message.name(), .seed = message.seed()};
-}
-
-bool is_cluster_scenario(const std::string& text, const std::string& file_name) {
-  proto::Scenario message;
-  proto::Source source(file_name, text);
-  source.parse(text, message, kMaxFileBytes);
-  return message.has_workload() || message.has_recovery();
+  return {
+      .name = message.name(), .seed = message.seed(), .many_jobs = message.has_workload() || message.has_recovery()};
 }
 
 }  // namespace scalai::scenario

@@ -31,15 +31,16 @@ void apply_settings(const std::vector<std::string>& settings, proto::Scenario& m
 absl::StatusOr<std::string> with_settings(const std::string& text, const std::string& file_name,
                                           const std::vector<std::string>& settings);
 
-// Name and seed of a scenario of any kind, with settings; of a broken text what there is.
+// Name and seed of a scenario, with settings; of a broken text what there is.
 struct Head {
   std::string name;
   uint64_t seed = 0;
+  bool many_jobs = false;  // it has a `workload` or a `recovery` (Scenario::many_jobs)
 };
-Head head_of(const std::string& text, const std::string& file_name, const std::vector<std::string>& settings);
+Head head_of(const std::string& text, const std::string& file_name, const std::vector<std::string>& settings = {});
 
-// True if the text has a `workload` or a `recovery`, so it is for the engine of many jobs
-// (sim/jobs/scenario/scenario_sched.h).
-bool is_cluster_scenario(const std::string& text, const std::string& file_name);
+// Hash of the contents of all files and folders that a scenario of any kind names: traces, tables, clusters, options.
+// The names of missing files count, too. InvalidArgument: the text cannot be parsed.
+absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name);
 
 }  // namespace scalai::scenario

@@ -75,8 +75,7 @@ TEST(Settings, APathIsSetOnce) {
 TEST(Settings, ProblemsHavePlacesThatOneCanSee) {
   const auto message = [](const std::vector<std::string>& settings) {
     const FileReader none = [](const std::string& name) -> absl::StatusOr<std::string> { return missing(name); };
-    return message_of(
-        parse_scenario(kText + "until: \"5mn\"\n", "a.textproto", none, "", std::nullopt, settings).status());
+    return message_of(parse_scenario(kText + "until: \"5mn\"\n", "a.textproto", none, {.settings = settings}).status());
   };
   EXPECT_THAT(message({"seed=1"}), HasSubstr("a.textproto:4:8: error: \"5mn\" is not a duration"));
   const std::string text = message({"until=6mn"});
@@ -114,10 +113,10 @@ TEST(Settings, ABrokenFileIsReportedWithItsPlaces) {
 }
 
 TEST(Settings, WhichScenariosAreOfManyJobs) {
-  EXPECT_TRUE(is_cluster_scenario("workload { file: \"x\" }", "a.textproto"));
-  EXPECT_TRUE(is_cluster_scenario("recovery { design: \"x\" } nonsense: 1", "a.textproto"));
-  EXPECT_FALSE(is_cluster_scenario("policy { name: \"x\" }", "a.textproto"));
-  EXPECT_TRUE(is_cluster_scenario("{\"workload\": {}}", "a.json"));
+  EXPECT_TRUE(head_of("workload { file: \"x\" }", "a.textproto").many_jobs);
+  EXPECT_TRUE(head_of("recovery { design: \"x\" } nonsense: 1", "a.textproto").many_jobs);
+  EXPECT_FALSE(head_of("policy { name: \"x\" }", "a.textproto").many_jobs);
+  EXPECT_TRUE(head_of("{\"workload\": {}}", "a.json").many_jobs);
 }
 
 }  // namespace scenario_set_test

@@ -77,7 +77,7 @@ std::string whole() { return replaced(kWhole, "checkpoint-restart-later", "resha
 
 absl::StatusOr<Scenario> parse(const std::string& text, const Files& files = {{"dir/models/tiny.json", kTiny}},
                                const std::string& cluster_file = "") {
-  return parse_scenario(text, "dir/test.textproto", reader_of(files), cluster_file);
+  return parse_scenario(text, "dir/test.textproto", reader_of(files), {.cluster_file = cluster_file});
 }
 
 std::string problems_of(const std::string& text, const Files& files = {{"dir/models/tiny.json", kTiny}}) {
@@ -292,7 +292,7 @@ TEST(Scenario, ScaledResolvedTextGivesTheSameScenario) {
 TEST(Scenario, ScaleOfTheCommandLineWins) {
   const Files files = {{"dir/models/tiny.json", kTiny}};
   const auto scaled_by = [&](const std::string& more, const model::Fraction& scale) {
-    return parse_scenario(whole() + more, "dir/test.textproto", reader_of(files), "", scale).value();
+    return parse_scenario(whole() + more, "dir/test.textproto", reader_of(files), {.scale_model = scale}).value();
   };
   EXPECT_EQ(scaled_by("", {1, 8}).jobs[0].model.hidden, 256);
   EXPECT_EQ(scaled_by("scale_model: \"1/2\"", {1, 8}).jobs[0].model.hidden, 256);
@@ -307,11 +307,11 @@ TEST(Scenario, LoadsRelativeToItsFolder) {
   std::filesystem::create_directories(folder / "models");
   ASSERT_TRUE(write_file((folder / "models/tiny.json").string(), kTiny).ok());
   ASSERT_TRUE(write_file((folder / "whole.textproto").string(), whole()).ok());
-  const absl::StatusOr<Scenario> scenario = load_scenario((folder / "whole.textproto").string());
+  const absl::StatusOr<Scenario> scenario = load((folder / "whole.textproto").string());
   ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
   EXPECT_EQ(scenario->digest, parse(whole())->digest);
-  EXPECT_EQ(load_scenario((folder / "absent.textproto").string()).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(load_scenario(folder.string()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(load((folder / "absent.textproto").string()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(load(folder.string()).status().code(), absl::StatusCode::kNotFound);
   std::filesystem::remove_all(folder);
 }
 

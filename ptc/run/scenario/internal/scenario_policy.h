@@ -15,9 +15,10 @@ class Policy;
 
 namespace scalai::scenario::internal {
 
-// `path` is the field's ("policy"). A program runs in `folder`. Empty when there is a problem.
+// `path` is the field's ("policy"). A program runs in `folder`. `otherwise`: the policy where none is named; "" = one
+// must be. Empty when there is a problem.
 std::optional<PolicySpec> build_policy(const proto::Policy& message, const std::string& path, const std::string& folder,
-                                       Source& source);
+                                       Source& source, const std::string& otherwise = "");
 // What the policy of this name promises; nothing of a program.
 std::optional<policy::PolicyTraits> traits_of(const PolicySpec& policy);
 

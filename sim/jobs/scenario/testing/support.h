@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "ptc/base/status.h"
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 
 namespace scalai::scenario::testing {
 
@@ -17,6 +18,12 @@ inline const std::string kHead = "name: \"x\"\nseed: 3\n";
 inline const std::string kCluster =
     "cluster { hosts { count: 2 gpus: 4 gpu: \"v100-16g\" nic: \"10Gbps\" price_per_hour: 12 } }\n";
 inline const std::string kWorkload = "workload { generator: \"philly-like\" set: \"jobs=5\" }\n";
+
+// A scenario with its parts.
+struct Loaded : Scenario {
+  EngineParts parts;
+  const ManyJobs& many() const { return *many_jobs; }
+};
 
 class ClusterScenarios : public ::testing::Test {
  protected:
@@ -30,9 +37,12 @@ class ClusterScenarios : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) { std::ofstream(folder_ + "/" + name) << text; }
-  auto load(const std::string& text, const ClusterLoadOptions& options = {}) {
+  absl::StatusOr<std::unique_ptr<Loaded>> load(const std::string& text, LoadOptions options = {}) {
     write("s/x.textproto", text);
-    return load_cluster_scenario(folder_ + "/s/x.textproto", options);
+    auto loaded = std::make_unique<Loaded>();
+    options.engine = &loaded->parts;
+    SCALAI_ASSIGN_OR_RETURN(static_cast<Scenario&>(*loaded), scenario::load(folder_ + "/s/x.textproto", options));
+    return loaded;
   }
   std::string problems(const std::string& text, int code = 3) {
     const auto scenario = load(text);

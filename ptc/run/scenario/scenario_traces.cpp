@@ -12,13 +12,28 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
+#include "ptc/run/scenario/internal/scenario_many_jobs.h"
+#include "ptc/run/scenario/scenario_set.h"
 #include "ptc/run/scenario/trace/generate.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The file, format, generator and set of a part.
+struct TraceChoice {
+  std::string path;  // of the message: "workload"
+  std::string file, format, generator;
+  std::vector<std::string> set;
+};
+
+// "gavel trace physical.trace" or "generator poisson".
+std::string describe(const TraceChoice& choice) {
+  if (!choice.generator.empty()) return "generator " + choice.generator;
+  return fmt::format("{} trace {}", choice.format.empty() ? "scalai" : choice.format,
+                     fs::path(choice.file).filename().string());
+}
 
 constexpr std::string_view kOwnForm = "scalai";  // holds anything; what, its file says
 constexpr std::string_view kData = "${SCALAI_DATA}";
@@ -123,9 +138,9 @@ void add_files(const google::protobuf::Message& message, const std::string& file
 
 // Problems of importers are lists of lines; an error each, at the field that names the file.
 template <class T>
-std::optional<T> value_or_lines(SchedContext& context, const std::string& path, absl::StatusOr<T> value) {
+std::optional<T> value_or_lines(Context& context, const std::string& path, absl::StatusOr<T> value) {
   if (value.ok()) return std::move(*value);
-  report_list(context.source, path, message_of(value.status()));
+  report_lines(context.source, path, message_of(value.status()));
   if (exit_code_of(value.status()) == 4) ++context.files_missing;
   return std::nullopt;
 }
@@ -140,7 +155,7 @@ const char* name_of(trace::TraceContent content) {
 }
 
 template <class Infos>
-bool check_name(SchedContext& context, const std::string& path, const std::string& what, const std::string& name,
+bool check_name(Context& context, const std::string& path, const std::string& what, const std::string& name,
                 const Infos& infos, trace::TraceContent content) {
   std::vector<std::string> fitting;
   for (const auto& info : infos) {
@@ -157,7 +172,7 @@ bool check_name(SchedContext& context, const std::string& path, const std::strin
   return false;
 }
 
-bool check_content(SchedContext& context, const std::string& path, const trace::Imported& read,
+bool check_content(Context& context, const std::string& path, const trace::Imported& read,
                    trace::TraceContent content) {
   using Content = trace::TraceContent;
   const Content found = !read.hosts.hosts.empty()     ? Content::kHosts
@@ -169,7 +184,7 @@ bool check_content(SchedContext& context, const std::string& path, const trace::
 }
 
 // File names among an importer's options ("throughputs=…") count from the scenario's folder, too.
-std::vector<std::string> with_paths(SchedContext& context, const TraceChoice& choice) {
+std::vector<std::string> with_paths(Context& context, const TraceChoice& choice) {
   std::vector<std::string> set = choice.set;
   for (size_t i = 0; i < set.size(); ++i) {
     const size_t equals = set[i].find('=');
@@ -184,14 +199,13 @@ std::vector<std::string> with_paths(SchedContext& context, const TraceChoice& ch
   return set;
 }
 
-void note_summary(SchedContext& context, const TraceChoice& choice, const trace::ImportSummary& summary) {
-  ClusterScenario& scenario = context.scenario;
+void note_summary(Context& context, const TraceChoice& choice, const trace::ImportSummary& summary) {
   const std::string what = describe(choice);
-  if (!choice.file.empty()) scenario.files.emplace_back(choice.file, summary.checksum);
+  if (!choice.file.empty()) context.files.emplace_back(choice.file, summary.checksum);
   for (const auto& [reason, rows] : summary.dropped) {
-    scenario.notes.push_back(fmt::format("{}: {} of {} rows left out: {}", what, rows, summary.rows, reason));
+    context.notes.push_back(fmt::format("{}: {} of {} rows left out: {}", what, rows, summary.rows, reason));
   }
-  for (const std::string& note : summary.notes) scenario.notes.push_back(fmt::format("{}: {}", what, note));
+  for (const std::string& note : summary.notes) context.notes.push_back(fmt::format("{}: {}", what, note));
 }
 
 // Which type's price a market's instance is: "v100-spot=us-east-1a/p3.2xlarge" among the options.
@@ -202,9 +216,8 @@ struct Market {
   bool seen = false;
 };
 
-std::vector<Market> markets_of(SchedContext& context, std::vector<std::string>& set) {
+std::vector<Market> markets_of(Context& context, const policy::Fleet& fleet, std::vector<std::string>& set) {
   std::vector<Market> markets;
-  const policy::Fleet& fleet = context.scenario.fleet;
   std::vector<std::string> others;
   for (size_t i = 0; i < set.size(); ++i) {
     const size_t equals = set[i].find('=');
@@ -234,15 +247,14 @@ std::vector<Market> markets_of(SchedContext& context, std::vector<std::string>& 
   return markets;
 }
 
-void apply_prices(SchedContext& context, const trace::PriceTrace& prices, std::vector<Market>& markets) {
-  ClusterScenario& scenario = context.scenario;
+void apply_prices(const trace::PriceTrace& prices, std::vector<Market>& markets, ManyJobs& many) {
   std::vector<policy::FleetEvent> events;
   for (const trace::PriceTrace::Point& point : prices.points) {
     for (Market& market : markets) {
       if (market.market != point.market || market.instance != point.instance) continue;
       const double price = point.usd_per_hour / market.gpus;
       // The first price counts from the start.
-      if (!market.seen) scenario.fleet.types[static_cast<size_t>(market.type.value)].price_per_gpu_hour = price;
+      if (!market.seen) many.fleet.types[static_cast<size_t>(market.type.value)].price_per_gpu_hour = price;
       policy::FleetEvent event{.at_s = point.at_s, .kind = policy::FleetEvent::Kind::kPrice};
       event.type = market.type;
       event.price = price;
@@ -251,15 +263,14 @@ void apply_prices(SchedContext& context, const trace::PriceTrace& prices, std::v
     }
   }
   std::vector<policy::FleetEvent> merged;
-  const auto& hosts = scenario.availability.events;
+  const auto& hosts = many.availability.events;
   std::merge(hosts.begin(), hosts.end(), events.begin(), events.end(), std::back_inserter(merged),
              [](const policy::FleetEvent& a, const policy::FleetEvent& b) { return a.at_s < b.at_s; });
-  scenario.availability.events = std::move(merged);
+  many.availability.events = std::move(merged);
 }
 
-}  // namespace
-
-std::string data_path(SchedContext& context, const std::string& path, const std::string& text) {
+// The file or folder that `text` at `path` names, as seen from here; reported and "" when it is not there.
+std::string data_path(Context& context, const std::string& path, const std::string& text) {
   const std::string found = expanded(context.file_name, text);
   std::error_code error;
   if (fs::exists(found, error)) return found;
@@ -268,20 +279,8 @@ std::string data_path(SchedContext& context, const std::string& path, const std:
   return "";
 }
 
-std::string table_path(SchedContext& context, const std::string& path, const std::string& text) {
-  const std::string found = data_path(context, path, text);
-  if (!found.empty()) context.scenario.files.emplace_back(text, contents_digest(found));
-  return found;
-}
-
-std::string describe(const TraceChoice& choice) {
-  if (!choice.generator.empty()) return "generator " + choice.generator;
-  return fmt::format("{} trace {}", choice.format.empty() ? "scalai" : choice.format,
-                     fs::path(choice.file).filename().string());
-}
-
-std::optional<trace::Imported> read_trace(SchedContext& context, const TraceChoice& choice,
-                                          trace::TraceContent content) {
+// Nothing when there is a problem, which is reported.
+std::optional<trace::Imported> read_trace(Context& context, const TraceChoice& choice, trace::TraceContent content) {
   Source& source = context.source;
   const std::string file = choice.path + ".file", generator = choice.path + ".generator";
   if (choice.file.empty() == choice.generator.empty()) {
@@ -295,13 +294,14 @@ std::optional<trace::Imported> read_trace(SchedContext& context, const TraceChoi
     if (!choice.format.empty()) source.error(choice.path + ".format", "a generator has no format");
     if (!check_name(context, generator, "generator", choice.generator, trace::generators(), content))
       return std::nullopt;
-    const policy::Fleet& fleet = context.scenario.fleet;
-    const int per_host = fleet.hosts.empty() ? 1 : fleet.hosts.front().gpus;
+    const std::vector<cluster::Host> none;
+    const std::vector<cluster::Host>& hosts = context.cluster ? context.cluster->hosts : none;
+    const int per_host = hosts.empty() ? 1 : hosts.front().gpus;
     const std::vector<std::string> set = with_paths(context, choice);
     if (set.size() != choice.set.size()) return std::nullopt;
     auto made = value_or_lines(
         context, generator,
-        trace::generate(choice.generator, set, context.scenario.seed, static_cast<int>(fleet.hosts.size()), per_host));
+        trace::generate(choice.generator, set, context.message.seed(), static_cast<int>(hosts.size()), per_host));
     if (made) note_summary(context, choice, made->summary);
     return made;
   }
@@ -319,64 +319,82 @@ std::optional<trace::Imported> read_trace(SchedContext& context, const TraceChoi
   return read;
 }
 
-void build_workload(SchedContext& context) {
+}  // namespace
+
+std::string table_path(Context& context, const std::string& path, const std::string& text) {
+  const std::string found = data_path(context, path, text);
+  if (!found.empty()) context.files.emplace_back(text, contents_digest(found));
+  return found;
+}
+
+void build_workload(Context& context, Scenario& scenario) {
   const proto::Workload& given = context.message.workload();
   const TraceChoice choice{"workload", given.file(), given.format(), given.generator(), texts_of(given.set())};
   auto read = read_trace(context, choice, trace::TraceContent::kJobs);
   if (!read) return;
-  ClusterScenario& scenario = context.scenario;
-  scenario.workload = std::move(read->workload);
-  scenario.workload_text = fmt::format("{}: {} jobs", describe(choice), scenario.workload.jobs.size());
-  if (scenario.workload.jobs.empty()) {
-    context.source.error("workload", "no job is left of it",
-                         scenario.notes.empty() ? "" : fmt::format("{}", scenario.notes.front()));
+  ManyJobs& many = *scenario.many_jobs;
+  many.workload = std::move(read->workload);
+  many.workload_text = fmt::format("{}: {} jobs", describe(choice), many.workload.jobs.size());
+  if (many.workload.jobs.empty()) {
+    context.source.error("workload", "no job is left of it", context.notes.empty() ? "" : context.notes.front());
     return;
   }
   context.workload_ok = true;
 }
 
-void build_availability(SchedContext& context) {
-  if (!context.message.has_availability() || !context.cluster_ok) return;
+std::optional<trace::Imported> read_hosts(Context& context) {
   const proto::Availability& given = context.message.availability();
   const TraceChoice choice{"availability", given.file(), given.format(), given.generator(), texts_of(given.set())};
   auto read = read_trace(context, choice, trace::TraceContent::kHosts);
-  if (!read) return;
-  ClusterScenario& scenario = context.scenario;
-  const size_t there = scenario.fleet.hosts.size();
-  policy::Availability& availability = read->hosts.availability;
-  if (read->hosts.hosts.size() > there) {
+  if (!read) return std::nullopt;
+  const size_t there = context.cluster->hosts.size();
+  const std::vector<std::string>& hosts = read->hosts.hosts;
+  if (hosts.size() > there) {
     context.source.error(given.file().empty() ? "availability" : "availability.file",
-                         fmt::format("the trace has {} hosts, the cluster {}", read->hosts.hosts.size(), there),
+                         fmt::format("the trace has {} hosts, the cluster {}", hosts.size(), there),
                          fmt::format("set: \"most-hosts={}\" takes the trace's first {}; without it host \"{}\" of the "
                                      "trace would be host {}",
-                                     there, there, read->hosts.hosts[there], there));
-    return;
+                                     there, there, hosts[there], there),
+                         {cluster_note(context)});
+    return std::nullopt;
   }
-  if (read->hosts.hosts.size() < there) {
-    scenario.notes.push_back(fmt::format("{}: hosts {} to {} are not in it and are up all the time", describe(choice),
-                                         read->hosts.hosts.size(), there - 1));
+  if (hosts.size() < there) {
+    context.notes.push_back(fmt::format("{}: hosts {} to {} are not in it and are up all the time", describe(choice),
+                                        hosts.size(), there - 1));
   }
+  policy::Availability& availability = read->hosts.availability;
   if (!availability.up.empty()) availability.up.resize(there, 1);
-  scenario.availability = std::move(availability);
-  scenario.availability_span_s = read->summary.span_s;
-  if (scenario.workload_text.empty()) scenario.workload_text = describe(choice);
+  return read;
 }
 
-void build_prices(SchedContext& context) {
-  if (!context.message.has_prices() || !context.cluster_ok) return;
+void build_availability(Context& context, Scenario& scenario) {
+  if (!context.message.has_availability() || !context.fleet_ok) return;
+  auto read = read_hosts(context);
+  if (!read) return;
+  ManyJobs& many = *scenario.many_jobs;
+  many.availability = std::move(read->hosts.availability);
+  many.availability_span_s = read->summary.span_s;
+  const proto::Availability& given = context.message.availability();
+  if (many.workload_text.empty())
+    many.workload_text = describe({"availability", given.file(), given.format(), given.generator(), {}});
+}
+
+void build_prices(Context& context, Scenario& scenario) {
+  if (!context.message.has_prices() || !context.fleet_ok) return;
+  ManyJobs& many = *scenario.many_jobs;
   const proto::Prices& given = context.message.prices();
   TraceChoice choice{"prices", given.file(), given.format(), "", texts_of(given.set())};
-  std::vector<Market> markets = markets_of(context, choice.set);
+  std::vector<Market> markets = markets_of(context, many.fleet, choice.set);
   if (markets.empty()) {
     context.source.error("prices", "no GPU type gets its price from here",
                          fmt::format("add set: \"{}=us-east-1a/p3.2xlarge\": a type of the cluster, a market, an "
                                      "instance",
-                                     context.scenario.fleet.types.front().name));
+                                     many.fleet.types.front().name));
     return;
   }
   const auto read = read_trace(context, choice, trace::TraceContent::kPrices);
   if (!read) return;
-  apply_prices(context, read->prices, markets);
+  apply_prices(read->prices, markets, many);
   for (const Market& market : markets) {
     if (market.seen) continue;
     context.source.error("prices.file", fmt::format("there is no price of {} in {}", market.instance, market.market));

@@ -10,14 +10,14 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
 #include "sim/jobs/recovery/designs.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
+#include "sim/jobs/scenario/internal/build_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
 // Hosts alike in what counts here: number k of the job is number k of the cluster.
-bool check_hosts(SchedContext& context) {
-  const auto& hosts = context.scenario.cluster.hosts;
+bool check_hosts(PartsContext& context) {
+  const auto& hosts = context.parts.cluster.hosts;
   for (const cluster::Host& host : hosts) {
     if (host.gpus == hosts.front().gpus && host.gpu.name == hosts.front().gpu.name) continue;
     context.source.error("cluster", "\"recovery\" is of one job on hosts that are all alike",
@@ -28,7 +28,7 @@ bool check_hosts(SchedContext& context) {
   return true;
 }
 
-std::optional<jobs::JobModel> job_model_of(SchedContext& context) {
+std::optional<jobs::JobModel> job_model_of(PartsContext& context) {
   const proto::Job& given = context.message.jobs(0);
   const auto model = jobs::job_model({.model = given.model(),
                                       .global_batch = given.global_batch(),
@@ -41,13 +41,12 @@ std::optional<jobs::JobModel> job_model_of(SchedContext& context) {
                                       .pins = given.search().pins(),
                                       .whole_batches = false});
   if (model.ok()) return *model;
-  report_list(context.source, "jobs[0]", message_of(model.status()));
+  report_lines(context.source, "jobs[0]", message_of(model.status()));
   return std::nullopt;
 }
 
 // The scenario's job on the cluster's hosts: steps by the parallelizer, changes by plans.
-void build_plans(SchedContext& context) {
-  ClusterScenario& scenario = context.scenario;
+void build_plans(PartsContext& context) {
   if (context.message.jobs_size() != 1) {
     context.source.error(
         "recovery", "without \"throughputs\" and \"costs\" the scenario needs one job whose model says what they are",
@@ -59,21 +58,22 @@ void build_plans(SchedContext& context) {
   policy::Job job;
   job.name = context.message.jobs(0).name();
   job.type = job.name.empty() ? "job" : job.name;
-  job.gpus = job.min_gpus = job.max_gpus = scenario.cluster.device_count();
+  job.gpus = job.min_gpus = job.max_gpus = context.parts.cluster.device_count();
   job.batch = context.message.jobs(0).global_batch();
-  scenario.notes.push_back("model: " + jobs::describe(*model));
+  context.common.notes.push_back("model: " + jobs::describe(*model));
   const bool simulated = context.message.compute() == proto::Scenario::SIMULATED;
-  scenario.models = std::make_unique<jobs::JobModels>();
-  scenario.models->add(job.type, job.batch, *std::move(model));
-  scenario.configurations = std::make_unique<jobs::Configurations>(scenario.cluster, scenario.fleet, *scenario.models,
-                                                                   simulated ? context.simulators.steps : nullptr);
-  scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
-                                              : jobs::make_unshared_fabric(scenario.cluster);
+  context.parts.models = std::make_unique<jobs::JobModels>();
+  context.parts.models->add(job.type, job.batch, *std::move(model));
+  context.parts.configurations =
+      std::make_unique<jobs::Configurations>(context.parts.cluster, context.many.fleet, *context.parts.models,
+                                             simulated ? context.parts.simulators.steps : nullptr);
+  context.parts.fabric = context.parts.simulators.fabric ? context.parts.simulators.fabric(context.parts.cluster)
+                                                         : jobs::make_unshared_fabric(context.parts.cluster);
   const std::string design = context.message.recovery().design();
   const bool restarts = design == "checkpoint-restart" || design == "spare-swap";
-  scenario.recovery_plans =
-      jobs::make_recovery_plans(*scenario.configurations, *scenario.fabric,
-                                change_strategy(restarts ? "checkpoint-restart" : "reshard", scenario.costs), job);
+  context.parts.recovery_plans = jobs::make_recovery_plans(
+      *context.parts.configurations, *context.parts.fabric,
+      change_strategy(restarts ? "checkpoint-restart" : "reshard", context.scenario.costs), job);
 }
 
 // Designs that do not say which hosts are lost (redundancy) do not move state by plans either: then spread evenly.
@@ -122,17 +122,16 @@ class PlanAnswers {
 };
 
 // Every design may have to: a job that stood still, or whose state no host has, reads its last checkpoint.
-void check_restores(SchedContext& context) {
-  if (context.scenario.cluster.storage_read_bytes_per_s > 0) return;
+void check_restores(PartsContext& context) {
+  if (context.parts.cluster.storage_read_bytes_per_s > 0) return;
   context.source.error("recovery.design",
                        fmt::format("design \"{}\" reads checkpoints, and the cluster has no storage to say how fast",
                                    context.message.recovery().design()),
                        "add storage { read: \"10GB/s\" } to the cluster, or a table of costs to \"recovery\"");
 }
 
-void compute_from_plans(SchedContext& context, jobs::RecoveryRequest& request) {
-  ClusterScenario& scenario = context.scenario;
-  jobs::RecoveryPlans* plans = scenario.recovery_plans.get();
+void compute_from_plans(PartsContext& context, jobs::RecoveryRequest& request) {
+  jobs::RecoveryPlans* plans = context.parts.recovery_plans.get();
   const double batch = static_cast<double>(context.message.jobs(0).global_batch());
   if (batch <= 0) return context.source.missing("jobs[0].global_batch", "samples a step");
   request.samples_per_step = batch;
@@ -149,7 +148,7 @@ void compute_from_plans(SchedContext& context, jobs::RecoveryRequest& request) {
 }
 
 // Each design's problems are lines about an option, or about the whole.
-void report_problems(SchedContext& context, const std::string& text, const std::vector<std::string>& set) {
+void report_problems(PartsContext& context, const std::string& text, const std::vector<std::string>& set) {
   const auto field_of_line = [&](const std::string& line) -> std::string {
     for (size_t i = 0; i < set.size(); ++i) {
       const std::string name = set[i].substr(0, set[i].find('='));
@@ -175,10 +174,9 @@ std::string throughputs_of(const proto::Recovery& given, const jobs::RecoverySet
 
 }  // namespace
 
-void build_recovery(SchedContext& context) {
+void build_recovery(PartsContext& context) {
   Source& source = context.source;
-  if (!context.cluster_ok || !check_hosts(context)) return;
-  ClusterScenario& scenario = context.scenario;
+  if (!context.common.fleet_ok || !check_hosts(context)) return;
   const proto::Recovery& given = context.message.recovery();
   std::vector<std::string> known;
   for (const jobs::RecoveryInfo& info : jobs::recovery_designs()) known.push_back(info.name);
@@ -197,34 +195,33 @@ void build_recovery(SchedContext& context) {
     source.error("prices", "\"prices\" has no meaning with \"recovery\"",
                  "all hosts cost the same all the time: say what with price_per_hour of the cluster's hosts");
   }
-  const cluster::Host& host = scenario.cluster.hosts.front();
+  const cluster::Host& host = context.parts.cluster.hosts.front();
   jobs::RecoveryRequest request{.design = given.design(),
                                 .set = texts_of(given.set()),
                                 .checkpoint_period = given.checkpoint_period(),
                                 .checkpoint_write = given.checkpoint_write()};
   if (!given.throughputs().empty())
-    request.throughputs = table_path(context, "recovery.throughputs", given.throughputs());
-  if (!given.costs().empty()) request.costs = table_path(context, "recovery.costs", given.costs());
-  request.availability = &scenario.availability;
-  request.hosts = static_cast<int>(scenario.fleet.hosts.size());
-  request.until_s = scenario.options.until_s < policy::kNever ? scenario.options.until_s : 0;
+    request.throughputs = table_path(context.common, "recovery.throughputs", given.throughputs());
+  if (!given.costs().empty()) request.costs = table_path(context.common, "recovery.costs", given.costs());
+  request.availability = &context.many.availability;
+  request.hosts = static_cast<int>(context.many.fleet.hosts.size());
+  request.until_s = context.parts.options.until_s < policy::kNever ? context.parts.options.until_s : 0;
   request.gpus_per_host = host.gpus;
   request.usd_per_host_hour = host.price_per_hour;
   // Parcae's costs come with its model.
   const bool computed = given.design() != "proactive" && (given.throughputs().empty() || given.costs().empty());
   if (computed && given.costs().empty()) check_restores(context);
   if (computed) build_plans(context);
-  if (computed && scenario.recovery_plans) compute_from_plans(context, request);
+  if (computed && context.parts.recovery_plans) compute_from_plans(context, request);
   if (source.errors() > 0) return;
   auto setup = jobs::make_recovery(request);
   if (!setup.ok()) return report_problems(context, message_of(setup.status()), request.set);
-  scenario.recovery_setup = *std::move(setup);
-  scenario.recovery = RecoveryChoice{.throughputs = throughputs_of(given, scenario.recovery_setup),
-                                     .changes = given.design() == "proactive" ? "Parcae's constants"
-                                                : given.costs().empty()       ? "computed from plans"
-                                                                              : "table " + given.costs()};
-  scenario.policy.name = given.design();
-  scenario.policy.set = request.set;
+  context.parts.recovery_setup = *std::move(setup);
+  context.parts.recovery = RecoveryChoice{.throughputs = throughputs_of(given, context.parts.recovery_setup),
+                                          .changes = given.design() == "proactive" ? "Parcae's constants"
+                                                     : given.costs().empty()       ? "computed from plans"
+                                                                                   : "table " + given.costs()};
+  context.scenario.policy = PolicySpec{.name = given.design(), .set = request.set};
 }
 
 }  // namespace scalai::scenario::internal

@@ -11,18 +11,16 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/report/jobs_report.h"
 #include "ptc/run/policy/fluid.h"
 #include "ptc/run/policy/policies/catalogue.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
+#include "ptc/run/scenario/internal/scenario_many_jobs.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
 // The jobs by number; nothing when there is a problem, which is reported.
-std::optional<policy::Window> window_by_jobs(SchedContext& context) {
+std::optional<policy::Window> window_by_jobs(Context& context, const std::vector<policy::Job>& jobs) {
   const proto::Window& given = context.message.window();
-  const auto& jobs = context.scenario.workload.jobs;
   const int64_t total = std::ssize(jobs);
   const int64_t to_job = context.source.given("window.to_job") ? given.to_job() : total;
   if (given.from_job() < 0 || given.from_job() >= total) {
@@ -43,10 +41,9 @@ std::optional<policy::Window> window_by_jobs(SchedContext& context) {
   return window;
 }
 
-std::optional<policy::Window> window_by_time(SchedContext& context) {
+std::optional<policy::Window> window_by_time(Context& context, const std::vector<policy::Job>& jobs) {
   Source& source = context.source;
   const proto::Window& given = context.message.window();
-  const auto& jobs = context.scenario.workload.jobs;
   policy::Window window;
   if (source.given("window.from")) {
     const auto from_s = source.seconds("window.from", given.from());
@@ -79,7 +76,7 @@ std::optional<policy::Window> window_by_time(SchedContext& context) {
 
 }  // namespace
 
-void build_window(SchedContext& context) {
+void build_window(Context& context, Scenario& scenario) {
   Source& source = context.source;
   if (!source.given("window") || !context.workload_ok) return;
   const bool first = source.given("window.from_job"), by_job = first || source.given("window.to_job");
@@ -94,16 +91,17 @@ void build_window(SchedContext& context) {
                  "write it like window { from_job: 4000 to_job: 5000 } or window { from: \"10d\" to: \"20d\" }");
     return;
   }
-  auto window = by_job ? window_by_jobs(context) : window_by_time(context);
+  const std::vector<policy::Job>& jobs = scenario.many_jobs->workload.jobs;
+  auto window = by_job ? window_by_jobs(context, jobs) : window_by_time(context, jobs);
   if (!window) return;
   window->run_on = context.message.window().run_on();
-  context.scenario.options.window = window;
+  scenario.many_jobs->window = window;
 }
 
 namespace {
 
 // Policies without rounds give shares, not GPUs: what wraps them has nothing to hold on to.
-void refuse_fluid(SchedContext& context, const std::string& field, const policy::Policy& policy) {
+void refuse_fluid(Context& context, const std::string& field, const policy::Policy& policy) {
   if (dynamic_cast<const policy::FluidPolicy*>(&policy) == nullptr) return;
   context.source.error(field, fmt::format("\"{}\" has no meaning with shares that are applied continuously", field),
                        "leave out ideal=true of the policy", {{"policy.name", "the policy is here"}});
@@ -111,7 +109,7 @@ void refuse_fluid(SchedContext& context, const std::string& field, const policy:
 
 }  // namespace
 
-void build_estimates(SchedContext& context) {
+void build_estimates(Context& context, Scenario& scenario) {
   Source& source = context.source;
   const proto::Estimates& given = context.message.estimates();
   if (!(given.uniform() >= 0 && given.uniform() < 1)) {
@@ -128,24 +126,23 @@ void build_estimates(SchedContext& context) {
     return source.error("estimates.log_normal", "\"uniform\" and \"log_normal\" exclude each other", "",
                         {{"estimates.uniform", "the first is here"}});
   }
-  ClusterScenario& scenario = context.scenario;
-  scenario.estimates = {.uniform = given.uniform(), .log_normal = given.log_normal()};
-  if (scenario.estimates.none() || !scenario.policy.exec.empty() || source.broken_inside("policy")) return;
-  const auto policy = policy::make_policy(scenario.policy.name, scenario.policy.set, scenario.seed);
+  policy::EstimateError& estimates = scenario.many_jobs->estimates;
+  estimates = {.uniform = given.uniform(), .log_normal = given.log_normal()};
+  if (estimates.none() || !scenario.policy || !scenario.policy->exec.empty()) return;
+  const auto policy = policy::make_policy(scenario.policy->name, scenario.policy->set, scenario.seed);
   if (policy.ok()) refuse_fluid(context, "estimates", **policy);
   if (policy.ok() && !(*policy)->traits().needs_durations) {
-    scenario.notes.push_back(
-        fmt::format("{} does not ask how long jobs take: estimates change nothing", scenario.policy.name));
+    context.notes.push_back(
+        fmt::format("{} does not ask how long jobs take: estimates change nothing", scenario.policy->name));
   }
 }
 
 namespace {
 
 // The GPU type of a quota; -1 when there is a problem, which is reported.
-int type_of_quota(SchedContext& context, int index) {
+int type_of_quota(Context& context, const std::vector<policy::TypeSpec>& types, int index) {
   const proto::Quota& given = context.message.virtual_clusters().quotas(index);
   const std::string path = fmt::format("virtual_clusters.quotas[{}].gpu", index);
-  const auto& types = context.scenario.fleet.types;
   std::vector<std::string> names;
   for (const policy::TypeSpec& type : types) names.push_back(type.name);
   if (given.gpu().empty()) {
@@ -159,7 +156,7 @@ int type_of_quota(SchedContext& context, int index) {
   return -1;
 }
 
-void read_quotas(SchedContext& context, policy::Quotas* quotas) {
+void read_quotas(Context& context, const std::vector<policy::TypeSpec>& types, policy::Quotas* quotas) {
   const auto& given = context.message.virtual_clusters().quotas();
   std::map<std::pair<std::string, int>, int> seen;  // name and type → index
   for (int i = 0; i < given.size(); ++i) {
@@ -167,7 +164,7 @@ void read_quotas(SchedContext& context, policy::Quotas* quotas) {
     const proto::Quota& quota = given.Get(i);
     if (quota.name().empty()) context.source.missing(path + ".name", "the entity of jobs; \"*\" is all others");
     if (quota.gpus() < 0) context.source.error(path + ".gpus", fmt::format("{} GPUs are no quota", quota.gpus()));
-    const int type = type_of_quota(context, i);
+    const int type = type_of_quota(context, types, i);
     if (type < 0 || quota.gpus() < 0) continue;
     if (const auto [first, fresh] = seen.emplace(std::pair(quota.name(), type), i); !fresh) {
       context.source.error(path, fmt::format("\"{}\" has a quota already", quota.name()), "",
@@ -177,16 +174,14 @@ void read_quotas(SchedContext& context, policy::Quotas* quotas) {
     auto at = std::find_if(quotas->clusters.begin(), quotas->clusters.end(),
                            [&](const policy::VirtualCluster& one) { return one.name == quota.name(); });
     if (at == quotas->clusters.end()) {
-      const size_t types = context.scenario.fleet.types.size();
-      at = quotas->clusters.insert(at, {quota.name(), std::vector<int>(types, 0)});
+      at = quotas->clusters.insert(at, {quota.name(), std::vector<int>(types.size(), 0)});
     }
     at->quota[static_cast<size_t>(type)] = quota.gpus();
   }
 }
 
 // Quotas promise what is there; what none promises is lent, or idle.
-void check_sum(SchedContext& context, const policy::Quotas& quotas) {
-  const policy::Fleet& fleet = context.scenario.fleet;
+void check_sum(Context& context, const policy::Fleet& fleet, const policy::Quotas& quotas) {
   for (size_t t = 0; t < fleet.types.size(); ++t) {
     int64_t sum = 0;
     for (const policy::VirtualCluster& cluster : quotas.clusters) sum += cluster.quota[t];
@@ -195,16 +190,16 @@ void check_sum(SchedContext& context, const policy::Quotas& quotas) {
       context.source.error("virtual_clusters.quotas",
                            fmt::format("quotas of {} {} GPUs, the cluster has {}", sum, fleet.types[t].name, there));
     } else if (sum < there && !quotas.borrow) {
-      context.scenario.notes.push_back(
+      context.notes.push_back(
           fmt::format("{} of {} {} GPUs are in no quota and stay idle", there - sum, there, fleet.types[t].name));
     }
   }
 }
 
 // Quotas whose name no job has: a slip, unless all of the trace's jobs of it are left out.
-std::vector<std::string> unused_quotas(const SchedContext& context, const policy::Quotas& quotas) {
+std::vector<std::string> unused_quotas(const std::vector<policy::Job>& jobs, const policy::Quotas& quotas) {
   std::set<std::string> entities;
-  for (const policy::Job& job : context.scenario.workload.jobs) entities.insert(job.entity);
+  for (const policy::Job& job : jobs) entities.insert(job.entity);
   std::vector<std::string> free;  // entities without a quota
   for (const std::string& entity : entities) {
     const auto own = [&](const policy::VirtualCluster& one) { return one.name == entity; };
@@ -221,18 +216,18 @@ std::vector<std::string> unused_quotas(const SchedContext& context, const policy
 }
 
 // By job the virtual cluster of its entity; those without one are a problem.
-void assign_jobs(SchedContext& context, policy::Quotas* quotas) {
+void assign_jobs(Context& context, const std::vector<policy::Job>& jobs, policy::Quotas* quotas) {
   std::map<std::string, int> index;
   for (size_t k = 0; k < quotas->clusters.size(); ++k) index[quotas->clusters[k].name] = static_cast<int>(k);
   std::map<std::string, int> without;
-  for (const policy::Job& job : context.scenario.workload.jobs) {
+  for (const policy::Job& job : jobs) {
     auto at = index.find(job.entity);
     if (at == index.end()) at = index.find("*");
     if (at == index.end()) ++without[job.entity];
     quotas->cluster_of.push_back(at == index.end() ? 0 : at->second);
   }
-  const std::vector<std::string> unused = unused_quotas(context, *quotas);
-  context.scenario.notes.insert(context.scenario.notes.end(), unused.begin(), unused.end());
+  const std::vector<std::string> unused = unused_quotas(jobs, *quotas);
+  context.notes.insert(context.notes.end(), unused.begin(), unused.end());
   if (without.empty()) return;
   const auto most = std::max_element(without.begin(), without.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -244,14 +239,15 @@ void assign_jobs(SchedContext& context, policy::Quotas* quotas) {
 }
 
 // Quotas say how many GPUs, not which hosts: policies that name hosts cannot keep them.
-void check_family(SchedContext& context) {
-  const PolicySpec& policy = context.scenario.policy;
+void check_family(Context& context, const Scenario& scenario) {
+  if (!scenario.policy) return;
+  const PolicySpec& policy = *scenario.policy;
   if (!policy.exec.empty()) {
     context.source.error("virtual_clusters", "a policy program serves the whole cluster: it has no quotas",
                          "it sees the \"entity\" of each job, and can keep them itself",
                          {{"policy.exec", "it is here"}});
   }
-  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
+  const auto made = policy::make_policy(policy.name, policy.set, scenario.seed);
   if (made.ok()) refuse_fluid(context, "virtual_clusters", **made);
   for (const policy::PolicyInfo& info : policy::policies()) {
     if (info.name != policy.name || info.family == "order" || info.family == "shares") continue;
@@ -262,7 +258,7 @@ void check_family(SchedContext& context) {
 
 }  // namespace
 
-void build_virtual_clusters(SchedContext& context) {
+void build_virtual_clusters(Context& context, Scenario& scenario) {
   Source& source = context.source;
   if (!source.given("virtual_clusters")) return;
   const proto::VirtualClusters& given = context.message.virtual_clusters();
@@ -271,25 +267,15 @@ void build_virtual_clusters(SchedContext& context) {
   if (!given.sharing().empty() && given.sharing() != "borrow" && given.sharing() != "fixed") {
     source.error_unknown("virtual_clusters.sharing", "way of sharing", given.sharing(), {"fixed", "borrow"});
   }
-  check_family(context);
-  if (!context.cluster_ok || !context.workload_ok) return;
-  read_quotas(context, &quotas);
+  check_family(context, scenario);
+  if (!context.fleet_ok || !context.workload_ok) return;
+  ManyJobs& many = *scenario.many_jobs;
+  read_quotas(context, many.fleet.types, &quotas);
   if (given.quotas().empty()) source.missing("virtual_clusters.quotas", "quotas { name: \"vision\" gpus: 16 }");
   if (source.errors() > before) return;
-  check_sum(context, quotas);
-  assign_jobs(context, &quotas);
-  if (source.errors() == before) context.scenario.quotas = std::move(quotas);
+  check_sum(context, many.fleet, quotas);
+  assign_jobs(context, many.workload.jobs, &quotas);
+  if (source.errors() == before) many.quotas = std::move(quotas);
 }
 
 }  // namespace scalai::scenario::internal
-
-namespace scalai::scenario {
-
-std::vector<std::string> more_columns(const ClusterScenario& scenario) {
-  std::vector<std::string> columns;
-  if (scenario.options.window) columns.emplace_back("in_window");
-  if (!scenario.estimates.none()) columns.emplace_back("estimate");
-  return columns;
-}
-
-}  // namespace scalai::scenario

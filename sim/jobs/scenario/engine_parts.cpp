@@ -11,12 +11,13 @@
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/policy/policies/external/external.h"
 #include "ptc/run/policy/policies/goodput/goodput.h"
+#include "ptc/run/policy/slices.h"
 #include "ptc/run/scenario/strategy.h"
 #include "ptc/run/scenario/trace/tables.h"
 #include "sim/jobs/planned/model_throughput.h"
 #include "sim/jobs/recovery/designs.h"
 #include "sim/jobs/recovery/period.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
+#include "sim/jobs/scenario/internal/build_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
@@ -26,7 +27,7 @@ const std::vector<std::string> kModelOptions = {"model",     "model.",   "global
 
 constexpr double kCheckpointEvery_s = 30 * 60;  // where hosts fail and nothing is said
 
-double share_within(SchedContext& context, SetValues& values, const std::string& name, double least, double most) {
+double share_within(PartsContext& context, SetValues& values, const std::string& name, double least, double most) {
   const double share = values.positive(name, 0);
   if (share == 0 || (share >= least && share <= most)) return share;
   context.source.error(values.path(name), fmt::format("\"{}\" is a share of what a job asks for, {} to {}; found {}",
@@ -35,18 +36,18 @@ double share_within(SchedContext& context, SetValues& values, const std::string&
 }
 
 // "elastic-min=0.5" and "elastic-max=2": what a job may be given, as a share of what it asks for.
-void make_elastic(SchedContext& context, SetValues& values) {
+void make_elastic(PartsContext& context, SetValues& values) {
   const double least = share_within(context, values, "elastic-min", 0, 1);
   const double most = share_within(context, values, "elastic-max", 1, 1e6);
   constexpr double kMostGpus = std::numeric_limits<int>::max();
-  for (policy::Job& job : context.scenario.workload.jobs) {
+  for (policy::Job& job : context.many.workload.jobs) {
     if (least > 0) job.min_gpus = std::clamp(static_cast<int>(std::ceil(job.gpus * least)), 1, job.gpus);
     if (most > 0) job.max_gpus = std::max(job.gpus, static_cast<int>(std::min(job.gpus * most, kMostGpus)));
   }
 }
 
 // A number that later is one of 32 bits.
-int small_count(SchedContext& context, SetValues& values, const std::string& name) {
+int small_count(PartsContext& context, SetValues& values, const std::string& name) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   const int64_t count = values.count(name, 0);
   if (count >= 0 && count <= kMost) return static_cast<int>(count);
@@ -55,8 +56,7 @@ int small_count(SchedContext& context, SetValues& values, const std::string& nam
 }
 
 // Models by type: those that the options name, else catalogue models of that name.
-void build_models(SchedContext& context, SetValues& values) {
-  ClusterScenario& scenario = context.scenario;
+void build_models(PartsContext& context, SetValues& values) {
   jobs::JobModelSpec common{.model = values.text("model"),
                             .global_batch = values.count("global-batch", 0),
                             .sequence = small_count(context, values, "sequence"),
@@ -68,7 +68,7 @@ void build_models(SchedContext& context, SetValues& values) {
                             .pins = values.text("pins"),
                             .whole_batches = false};
   std::map<std::string, jobs::JobModelSpec> by_type;
-  for (const policy::Job& job : scenario.workload.jobs) {
+  for (const policy::Job& job : context.many.workload.jobs) {
     const std::string own = values.text("model." + job.type, common.model);
     if (own.empty()) continue;
     jobs::JobModelSpec spec = common;
@@ -76,32 +76,31 @@ void build_models(SchedContext& context, SetValues& values) {
     by_type.emplace(job.type, std::move(spec));
   }
   common.model.clear();
-  auto models = jobs::JobModels::of(scenario.workload, common, by_type);
+  auto models = jobs::JobModels::of(context.many.workload, common, by_type);
   if (!models.ok()) {
-    report_list(context.source, "throughputs", message_of(models.status()),
-                "set: \"model=llama3-8b\" says what all jobs train, \"model.TYPE=NAME\" what those of one type do");
+    report_lines(context.source, "throughputs", message_of(models.status()),
+                 "set: \"model=llama3-8b\" says what all jobs train, \"model.TYPE=NAME\" what those of one type do");
     return;
   }
-  scenario.models = std::make_unique<jobs::JobModels>(*std::move(models));
-  scenario.configurations = std::make_unique<jobs::Configurations>(
-      scenario.cluster, scenario.fleet, *scenario.models,
-      context.message.throughputs().source() == "simulated" ? context.simulators.steps : nullptr);
-  scenario.notes.push_back("models: " + scenario.models->description());
+  context.parts.models = std::make_unique<jobs::JobModels>(*std::move(models));
+  context.parts.configurations = std::make_unique<jobs::Configurations>(
+      context.parts.cluster, context.many.fleet, *context.parts.models,
+      context.message.throughputs().source() == "simulated" ? context.parts.simulators.steps : nullptr);
+  context.common.notes.push_back("models: " + context.parts.models->description());
 }
 
 // What a trace tells is a run time: a job's work is what it does in that time on what it asked for, on the type where
 // it is fastest.
-void set_model_work(SchedContext& context) {
-  ClusterScenario& scenario = context.scenario;
+void set_model_work(PartsContext& context) {
   std::map<std::pair<std::string, int>, int> nowhere;  // type and GPUs → jobs
-  for (policy::Job& job : scenario.workload.jobs) {
+  for (policy::Job& job : context.many.workload.jobs) {
     double fastest = 0;
     bool fits_fleet = false;
-    for (size_t t = 0; t < scenario.fleet.types.size(); ++t) {
+    for (size_t t = 0; t < context.many.fleet.types.size(); ++t) {
       const auto type = policy::GpuType(static_cast<int64_t>(t));
-      if (job.gpus > scenario.fleet.gpus(type)) continue;
+      if (job.gpus > context.many.fleet.gpus(type)) continue;
       fits_fleet = true;
-      fastest = std::max(fastest, scenario.throughput->rate(job, type, job.gpus, 0).per_s);
+      fastest = std::max(fastest, context.parts.throughput->rate(job, type, job.gpus, 0).per_s);
     }
     if (job.duration_s > 0 && fastest > 0) job.work = std::max(1.0, std::round(job.duration_s * fastest));
     if (fits_fleet && fastest == 0) ++nowhere[{job.type, job.gpus}];
@@ -115,16 +114,14 @@ void set_model_work(SchedContext& context) {
   }
 }
 
-void build_model_throughput(SchedContext& context, SetValues& values) {
+void build_model_throughput(PartsContext& context, SetValues& values) {
   build_models(context, values);
-  ClusterScenario& scenario = context.scenario;
-  if (!scenario.models) return;
-  scenario.throughput = jobs::make_model_throughput(*scenario.configurations);
+  if (!context.parts.models) return;
+  context.parts.throughput = jobs::make_model_throughput(*context.parts.configurations);
   set_model_work(context);
 }
 
-void build_pollux(SchedContext& context, SetValues& values) {
-  ClusterScenario& scenario = context.scenario;
+void build_pollux(PartsContext& context, SetValues& values) {
   const std::string& policy = context.message.policy().name();
   const std::string mode = values.text("batch", policy == "pollux" || policy == "sia" ? "adaptive" : "fixed");
   if (mode != "adaptive" && mode != "fixed") {
@@ -132,39 +129,70 @@ void build_pollux(SchedContext& context, SetValues& values) {
     return;
   }
   const auto batch = mode == "adaptive" ? policy::BatchMode::kAdaptive : policy::BatchMode::kFixed;
-  const std::string folder = table_path(context, "throughputs.file", context.message.throughputs().file());
+  const std::string folder = table_path(context.common, "throughputs.file", context.message.throughputs().file());
   if (folder.empty()) return;
-  const absl::Status set = policy::pollux_set_work(folder, batch, &scenario.workload);
-  if (!set.ok()) return report_list(context.source, "throughputs.file", message_of(set));
-  auto source = policy::pollux_throughput(folder, scenario.fleet, scenario.workload, batch);
+  const absl::Status set = policy::pollux_set_work(folder, batch, &context.many.workload);
+  if (!set.ok()) return report_lines(context.source, "throughputs.file", message_of(set));
+  auto source = policy::pollux_throughput(folder, context.many.fleet, context.many.workload, batch);
   if (source.ok())
-    scenario.throughput = *std::move(source);
+    context.parts.throughput = *std::move(source);
   else
-    report_list(context.source, "throughputs.file", message_of(source.status()));
+    report_lines(context.source, "throughputs.file", message_of(source.status()));
 }
 
-void build_table(SchedContext& context, trace::Beyond beyond) {
-  ClusterScenario& scenario = context.scenario;
+void build_table(PartsContext& context, trace::Beyond beyond) {
   const proto::Throughputs& given = context.message.throughputs();
   if (given.file().empty()) return context.source.missing("throughputs.file", "a table is a file or a folder");
-  const std::string file = table_path(context, "throughputs.file", given.file());
+  const std::string file = table_path(context.common, "throughputs.file", given.file());
   if (file.empty()) return;
   const std::string format = given.format().empty() ? "scalai" : given.format();
-  auto table = trace::table_throughput(format, file, scenario.fleet, scenario.workload, beyond);
+  auto table = trace::table_throughput(format, file, context.many.fleet, context.many.workload, beyond);
   if (table.ok())
-    scenario.throughput = *std::move(table);
+    context.parts.throughput = *std::move(table);
   else
-    report_list(context.source, "throughputs.file", message_of(table.status()));
+    report_lines(context.source, "throughputs.file", message_of(table.status()));
 }
 
-bool check_source(SchedContext& context, const std::string& name) {
+// A table says how fast whole GPUs are; a slice has its share of one.
+class SlicedTable final : public policy::Throughput {
+ public:
+  explicit SlicedTable(std::unique_ptr<policy::Throughput> table) : table_(std::move(table)) {}
+
+  policy::Rate rate(const policy::Job& job, policy::GpuType type, int slices, double work_done) const override {
+    const int gpus = std::max(1, slices / policy::kSlicesOfGpu);
+    policy::Rate rate = table_->rate(whole(job), type, gpus, work_done);
+    rate.per_s *= static_cast<double>(slices) / (gpus * policy::kSlicesOfGpu);
+    return rate;
+  }
+  policy::Rate placed_rate(const policy::Job& job, const policy::Placement& placement,
+                           double work_done) const override {
+    if (job.slices > 0) return rate(job, placement.type, placement.gpus(), work_done);
+    policy::Placement gpus{.type = placement.type, .hosts = placement.hosts};
+    for (policy::HostShare& share : gpus.hosts) share.gpus /= policy::kSlicesOfGpu;
+    return table_->placed_rate(whole(job), gpus, work_done);
+  }
+  std::string description() const override {
+    return table_->description() + "; a part of a GPU: its compute slices, of 7";
+  }
+
+ private:
+  static policy::Job whole(policy::Job job) {
+    job.per_gpu = 1;
+    job.gpus = std::max(1, job.gpus / policy::kSlicesOfGpu);
+    return job;
+  }
+
+  std::unique_ptr<policy::Throughput> table_;
+};
+
+bool check_source(PartsContext& context, const std::string& name) {
   const std::vector<std::string> known = {"table", "duration", "analytic", "simulated"};
   if (std::find(known.begin(), known.end(), name) != known.end()) return true;
   context.source.error_unknown("throughputs.source", "source of throughputs", name, known);
   return false;
 }
 
-void check_fields(SchedContext& context, const std::string& name, bool pollux) {
+void check_fields(PartsContext& context, const std::string& name, bool pollux) {
   const auto no = [&](const std::string& field, bool right) {
     if (context.source.given("throughputs." + field) && !right) {
       context.source.error("throughputs." + field, fmt::format("\"{}\" has no meaning for source \"{}\"", field, name));
@@ -175,27 +203,12 @@ void check_fields(SchedContext& context, const std::string& name, bool pollux) {
   no("beyond", (name == "table" && !pollux) || name == "duration");
 }
 
-// Each parameter by itself, so that each problem stands at its place.
-void check_parameters(SchedContext& context, const PolicySpec& policy) {
-  for (size_t i = 0; i < policy.set.size(); ++i) {
-    const auto made = policy::make_policy(policy.name, std::span(&policy.set[i], 1), context.scenario.seed);
-    if (made.ok()) continue;
-    report_list(context.source, fmt::format("policy.set[{}]", i), message_of(made.status()));
-  }
-  if (context.source.broken_inside("policy") || policy.set.size() < 2) return;
-  const int before = context.source.errors();
-  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
-  if (!made.ok() && context.source.errors() == before) {
-    report_list(context.source, "policy.set", message_of(made.status()));
-  }
-}
-
 // One period for all jobs, by the losses of the whole cluster: a job on few of its hosts loses work less often and
 // would do better with a longer one.
-double young_daly(SchedContext& context, SetValues& values, double write_s) {
-  const double until_s = context.scenario.options.until_s;
+double young_daly(PartsContext& context, SetValues& values, double write_s) {
+  const double until_s = context.parts.options.until_s;
   const double mtbf_s =
-      jobs::mean_time_between_losses_s(context.scenario.availability, until_s < policy::kNever ? until_s : 0);
+      jobs::mean_time_between_losses_s(context.many.availability, until_s < policy::kNever ? until_s : 0);
   if (mtbf_s < policy::kNever && write_s > 0) return jobs::young_daly_period_s(write_s, mtbf_s);
   context.source.error(values.path("checkpoint-every"),
                        "Young and Daly's period needs hosts that fail (\"availability\") and \"checkpoint-write\"",
@@ -203,8 +216,8 @@ double young_daly(SchedContext& context, SetValues& values, double write_s) {
   return 0;
 }
 
-void build_checkpoints(SchedContext& context, SetValues& values) {
-  jobs::Checkpoints& checkpoints = context.scenario.options.checkpoints;
+void build_checkpoints(PartsContext& context, SetValues& values) {
+  jobs::Checkpoints& checkpoints = context.parts.options.checkpoints;
   checkpoints.write_s = values.seconds("checkpoint-write", 0);
   checkpoints.every_s = values.text("checkpoint-every") == "young-daly"
                             ? young_daly(context, values, checkpoints.write_s)
@@ -212,34 +225,33 @@ void build_checkpoints(SchedContext& context, SetValues& values) {
 }
 
 // What a run assumes of hosts that fail, where it says nothing. Plans know which state is left and which is not.
-void assume_lost_work(ClusterScenario& scenario, const SetValues& values) {
+void assume_lost_work(PartsContext& context, const SetValues& values) {
   const auto loses = [](const policy::FleetEvent& event) {
     return event.kind == policy::FleetEvent::Kind::kFailed || event.kind == policy::FleetEvent::Kind::kTaken;
   };
-  const auto& events = scenario.availability.events;
+  const auto& events = context.many.availability.events;
   if (values.has("checkpoint-every") || std::none_of(events.begin(), events.end(), loses)) return;
-  if (!scenario.changes.strategy.empty()) {
-    scenario.notes.emplace_back(
+  if (!context.parts.changes.strategy.empty()) {
+    context.common.notes.emplace_back(
         "assumed: no checkpoints, so a job of whose state no host has all any more starts again; in changes, set: "
         "\"checkpoint-every=30min\" lets it go on from storage");
     return;
   }
-  scenario.options.checkpoints.every_s = kCheckpointEvery_s;
-  scenario.notes.emplace_back(
+  context.parts.options.checkpoints.every_s = kCheckpointEvery_s;
+  context.common.notes.emplace_back(
       "assumed: a job whose host fails goes on from a checkpoint, which it writes after every 30 min of training; in "
       "changes, set: \"checkpoint-every=TIME\" says another time, 0s that no work is lost");
 }
 
 // Plans that read checkpoints need the rate of the storage.
-void check_storage(SchedContext& context, const SetValues& values) {
-  const ClusterScenario& scenario = context.scenario;
-  if (scenario.cluster.storage_read_bytes_per_s > 0) return;
+void check_storage(PartsContext& context, const SetValues& values) {
+  if (context.parts.cluster.storage_read_bytes_per_s > 0) return;
   const std::string hint = "add storage { read: \"10GB/s\" } to the cluster, or say what changes cost with \"seconds\"";
-  const auto strategy = find_strategy(scenario.changes.strategy, {});
+  const auto strategy = find_strategy(context.parts.changes.strategy, {});
   if (strategy.ok() && strategy->from_checkpoint) {
     context.source.error("changes.strategy",
                          fmt::format("strategy \"{}\" needs a cluster with \"storage\"", strategy->name), hint);
-  } else if (scenario.changes.checkpoint_every_s > 0) {
+  } else if (context.parts.changes.checkpoint_every_s > 0) {
     context.source.error(values.path("checkpoint-every"), "jobs write checkpoints, and the cluster has no storage",
                          hint);
   }
@@ -247,9 +259,8 @@ void check_storage(SchedContext& context, const SetValues& values) {
 
 }  // namespace
 
-void build_throughputs(SchedContext& context) {
-  if (!context.cluster_ok || !context.workload_ok) return;
-  ClusterScenario& scenario = context.scenario;
+void build_throughputs(PartsContext& context) {
+  if (!context.common.fleet_ok || !context.common.workload_ok) return;
   const proto::Throughputs& given = context.message.throughputs();
   const std::string name = !given.source().empty() ? given.source() : given.file().empty() ? "duration" : "table";
   if (!check_source(context, name)) return;
@@ -279,40 +290,7 @@ void build_throughputs(SchedContext& context) {
         context.source.error(values.path(share), "on other numbers of GPUs than the trace's no speed is known",
                              "add beyond: \"linear\" or \"sqrt\"");
     }
-    scenario.throughput = trace::duration_throughput(*beyond);
-  }
-}
-
-void build_policy(SchedContext& context) {
-  Source& source = context.source;
-  const proto::Policy& given = context.message.policy();
-  PolicySpec& policy = context.scenario.policy;
-  policy.name = given.name();
-  policy.set = texts_of(given.set());
-  policy.exec = given.exec();
-  policy.folder = folder_of(context.file_name);
-  if (source.given("policy.timeout")) {
-    policy.timeout_s = source.seconds("policy.timeout", given.timeout()).value_or(10);
-    if (given.exec().empty()) source.error("policy.timeout", "only a program (\"exec\") has a timeout");
-    if (policy.timeout_s == 0) source.error("policy.timeout", "a timeout of 0 leaves no time for an answer");
-  }
-  if (!policy.exec.empty()) {
-    if (!policy.name.empty()) {
-      source.error("policy.exec", "\"name\" and \"exec\" exclude each other", "",
-                   {{"policy.name", "the name is here"}});
-    }
-    if (!policy.set.empty()) source.error("policy.set", "a program takes its parameters on its command line");
-    return;
-  }
-  if (policy.name.empty()) policy.name = "fifo";
-  std::vector<std::string> known;
-  for (const policy::PolicyInfo& info : policy::policies()) known.push_back(info.name);
-  if (const std::string why = policy::left_out(policy.name); !why.empty()) {
-    source.error("policy.name", why, "`scalai policies` lists those that it has");
-  } else if (std::find(known.begin(), known.end(), policy.name) == known.end()) {
-    source.error_unknown("policy.name", "policy", policy.name, known);
-  } else {
-    check_parameters(context, policy);
+    context.parts.throughput = trace::duration_throughput(*beyond);
   }
 }
 
@@ -324,12 +302,11 @@ jobs::ChangeStrategy change_strategy(const std::string& name, const std::vector<
           .costs = strategy.costs};
 }
 
-void build_changes(SchedContext& context) {
+void build_changes(PartsContext& context) {
   Source& source = context.source;
-  ClusterScenario& scenario = context.scenario;
   const proto::Changes& given = context.message.changes();
-  ChangesChoice& changes = scenario.changes;
-  const bool modelled = scenario.configurations != nullptr;
+  ChangesChoice& changes = context.parts.changes;
+  const bool modelled = context.parts.configurations != nullptr;
   SetValues values(source, "changes", texts_of(given.set()), {"start", "checkpoint-every", "checkpoint-write"});
   build_checkpoints(context, values);
   changes.start_s = values.seconds("start", 0);
@@ -348,26 +325,26 @@ void build_changes(SchedContext& context) {
   }
   if (first.empty() && modelled) changes.strategy = "reshard";
   if (first.empty() && !modelled) changes.seconds = 0;
-  if (!changes.preset.empty() && !jobs::make_preset_changes(changes.preset, scenario.fleet).ok()) {
+  if (!changes.preset.empty() && !jobs::make_preset_changes(changes.preset, context.many.fleet).ok()) {
     source.error_unknown("changes.preset", "preset", changes.preset, jobs::change_preset_names());
   }
   if (values.has("start") && !changes.seconds) source.error(values.path("start"), "\"start\" goes with \"seconds\"");
-  assume_lost_work(scenario, values);
+  assume_lost_work(context, values);
   if (changes.strategy.empty()) return;
   const std::vector<std::string> known = strategy_names();
   if (std::find(known.begin(), known.end(), changes.strategy) == known.end()) {
     source.error_unknown("changes.strategy", "strategy", changes.strategy, known);
-  } else if (!modelled && context.workload_ok && context.message.throughputs().source() != "analytic" &&
+  } else if (!modelled && context.common.workload_ok && context.message.throughputs().source() != "analytic" &&
              context.message.throughputs().source() != "simulated") {
     source.error("changes.strategy", "plans need jobs with a model",
                  "add throughputs { source: \"analytic\" set: \"model=llama3-8b\" }, or give seconds");
   }
   // Planned changes know themselves what is run again (planned.h).
-  changes.checkpoint_every_s = std::exchange(scenario.options.checkpoints.every_s, 0);
+  changes.checkpoint_every_s = std::exchange(context.parts.options.checkpoints.every_s, 0);
   check_storage(context, values);
   if (modelled) {
-    scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
-                                                : jobs::make_unshared_fabric(scenario.cluster);
+    context.parts.fabric = context.parts.simulators.fabric ? context.parts.simulators.fabric(context.parts.cluster)
+                                                           : jobs::make_unshared_fabric(context.parts.cluster);
   }
 }
 
@@ -375,12 +352,51 @@ void build_changes(SchedContext& context) {
 
 namespace scalai::scenario {
 
-std::vector<double> estimate_factors_of(const ClusterScenario& scenario) {
-  return policy::estimate_factors(scenario.estimates, scenario.seed, scenario.workload.jobs.size());
+std::vector<Engine::Design> EngineParts::recovery_designs() const {
+  std::vector<Design> designs;
+  for (const jobs::RecoveryInfo& info : jobs::recovery_designs()) {
+    designs.push_back({info.name, {}});
+    for (const trace::TraceOption& option : info.options) designs.back().parameters.push_back(option.name);
+  }
+  return designs;
 }
 
-absl::StatusOr<std::unique_ptr<policy::Policy>> make_policy(const ClusterScenario& scenario) {
-  const PolicySpec& policy = scenario.policy;
+void EngineParts::begin(const internal::Context& context, const Scenario& scenario) {
+  options.until_s = scenario.until_s.value_or(policy::kNever);
+  options.window = scenario.many_jobs->window;
+  if (context.cluster) cluster = *context.cluster;
+}
+
+void EngineParts::build_recovery(internal::Context& context, Scenario& scenario) {
+  begin(context, scenario);
+  internal::PartsContext all{context.message, context.source, context, scenario, *scenario.many_jobs, *this};
+  internal::build_recovery(all);
+}
+
+void EngineParts::build_throughputs(internal::Context& context, Scenario& scenario) {
+  begin(context, scenario);
+  internal::PartsContext all{context.message, context.source, context, scenario, *scenario.many_jobs, *this};
+  internal::build_throughputs(all);
+}
+
+void EngineParts::build_changes(internal::Context& context, Scenario& scenario) {
+  internal::PartsContext all{context.message, context.source, context, scenario, *scenario.many_jobs, *this};
+  internal::build_metrics(all);
+  internal::build_changes(all);
+  if (!internal::build_slices(context, scenario) || !throughput) return;
+  const proto::Throughputs& given = context.message.throughputs();
+  const bool table = given.source().empty() ? !given.file().empty() : given.source() == "table";
+  if (table) throughput = std::make_unique<internal::SlicedTable>(std::move(throughput));
+}
+
+std::vector<double> estimate_factors_of(const Scenario& scenario) {
+  const ManyJobs& many = *scenario.many_jobs;
+  return policy::estimate_factors(many.estimates, scenario.seed, many.workload.jobs.size());
+}
+
+absl::StatusOr<std::unique_ptr<policy::Policy>> make_policy(const Scenario& scenario) {
+  const ManyJobs& many = *scenario.many_jobs;
+  const PolicySpec& policy = *scenario.policy;
   const auto one = [&] {
     return policy.exec.empty() ? policy::make_policy(policy.name, policy.set, scenario.seed)
                                : policy::make_external_policy({.command = policy.exec,
@@ -389,27 +405,26 @@ absl::StatusOr<std::unique_ptr<policy::Policy>> make_policy(const ClusterScenari
                                                                .seed = scenario.seed});
   };
   std::vector<std::unique_ptr<policy::Policy>> policies;
-  for (size_t k = 0; k < (scenario.quotas ? scenario.quotas->clusters.size() : 1); ++k) {
+  for (size_t k = 0; k < (many.quotas ? many.quotas->clusters.size() : 1); ++k) {
     SCALAI_ASSIGN_OR_RETURN(auto made, one());
     policies.push_back(std::move(made));
   }
-  auto made =
-      scenario.quotas ? policy::with_quotas(*scenario.quotas, std::move(policies)) : std::move(policies.front());
-  if (scenario.estimates.none()) return made;
+  auto made = many.quotas ? policy::with_quotas(*many.quotas, std::move(policies)) : std::move(policies.front());
+  if (many.estimates.none()) return made;
   return policy::with_estimates(std::move(made), estimate_factors_of(scenario));
 }
 
-absl::StatusOr<std::unique_ptr<jobs::ChangeModel>> make_changes(const ClusterScenario& scenario) {
-  const ChangesChoice& changes = scenario.changes;
-  if (!changes.preset.empty()) return jobs::make_preset_changes(changes.preset, scenario.fleet);
+absl::StatusOr<std::unique_ptr<jobs::ChangeModel>> make_changes(const Scenario& scenario, const EngineParts& parts) {
+  const ChangesChoice& changes = parts.changes;
+  if (!changes.preset.empty()) return jobs::make_preset_changes(changes.preset, scenario.many_jobs->fleet);
   if (changes.seconds) {
     return jobs::make_constant_changes({.change_s = *changes.seconds, .start_s = changes.start_s});
   }
-  SCALAI_CHECK(scenario.configurations != nullptr && scenario.fabric != nullptr);
+  SCALAI_CHECK(parts.configurations != nullptr && parts.fabric != nullptr);
   jobs::PlannedOptions options{.strategy = internal::change_strategy(changes.strategy, scenario.costs),
                                .checkpoint_every_s = changes.checkpoint_every_s,
-                               .checkpoint_write_s = scenario.options.checkpoints.write_s};
-  return jobs::make_planned_changes(*scenario.configurations, *scenario.fabric, options);
+                               .checkpoint_write_s = parts.options.checkpoints.write_s};
+  return jobs::make_planned_changes(*parts.configurations, *parts.fabric, options);
 }
 
 }  // namespace scalai::scenario

@@ -13,7 +13,7 @@
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
 #include "ptc/run/scenario/trace/csv.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
+#include "sim/jobs/scenario/internal/build_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
@@ -55,19 +55,18 @@ UserMetric metric_of(std::string name, const std::string& text) {
   return {std::move(name), std::string(rest), std::move(table)};
 }
 
-absl::Status check(const ClusterScenario& scenario, const UserMetric& metric) {
+absl::Status check(const ManyJobs& many, const UserMetric& metric) {
   const std::vector<std::string> tables = metric_tables();
   if (std::find(tables.begin(), tables.end(), metric.table) == tables.end()) {
     return invalid(fmt::format("there is no table \"{}\"\nhint: there are {}", metric.table, fmt::join(tables, ", ")));
   }
-  return report::check_expression(metric_table_of(scenario, metric.table), metric.expression);
+  return report::check_expression(metric_table_of(many, metric.table), metric.expression);
 }
 
 }  // namespace
 
-void build_metrics(SchedContext& context) {
+void build_metrics(PartsContext& context) {
   Source& source = context.source;
-  ClusterScenario& scenario = context.scenario;
   const auto& set = context.message.metrics().set();
   const std::vector<std::string> known = report::metric_names();
   for (int i = 0; i < set.size(); ++i) {
@@ -80,13 +79,13 @@ void build_metrics(SchedContext& context) {
                    "write it like \"p99_slowdown=percentile(jct_s / isolated_s, 99)\": small letters, digits and _");
     } else if (std::find(known.begin(), known.end(), name) != known.end()) {
       source.error(path, fmt::format("\"{}\" is a metric that runs have anyway", name), "give yours another name");
-    } else if (std::any_of(scenario.metrics.begin(), scenario.metrics.end(), same)) {
+    } else if (std::any_of(context.parts.metrics.begin(), context.parts.metrics.end(), same)) {
       source.error(path, fmt::format("\"{}\" is defined twice", name));
     } else {
       const UserMetric metric = metric_of(name, set.Get(i).substr(equals + 1));
-      const absl::Status good = check(scenario, metric);
-      if (!good.ok()) report_list(source, path, fmt::format("\"{}\": {}", name, message_of(good)));
-      scenario.metrics.push_back(metric);
+      const absl::Status good = check(context.many, metric);
+      if (!good.ok()) report_lines(source, path, fmt::format("\"{}\": {}", name, message_of(good)));
+      context.parts.metrics.push_back(metric);
     }
   }
 }
@@ -105,9 +104,9 @@ Fields fields_of(std::string_view line) {
 }
 
 // The file of a run without jobs: its header.
-std::string file_without_rows(const ClusterScenario& scenario, const std::string& name) {
+std::string file_without_rows(const ManyJobs& many, const std::string& name) {
   if (name == "placements") {
-    return report::JobsTrace(scenario.workload, scenario.fleet, scenario.availability).placements_csv();
+    return report::JobsTrace(many.workload, many.fleet, many.availability).placements_csv();
   }
   if (name == "hosts") return report::hosts_csv({}, {}, 0);
   if (name == "entities") return report::entities_csv({});
@@ -118,14 +117,21 @@ std::string file_without_rows(const ClusterScenario& scenario, const std::string
 
 }  // namespace
 
+std::vector<std::string> more_columns(const ManyJobs& many) {
+  std::vector<std::string> columns;
+  if (many.window) columns.emplace_back("in_window");
+  if (!many.estimates.none()) columns.emplace_back("estimate");
+  return columns;
+}
+
 std::vector<std::string> metric_tables() { return {"jobs", "utilization", "placements", "hosts", "entities", "costs"}; }
 
-report::QueryTable metric_table_of(const ClusterScenario& scenario, const std::string& name) {
+report::QueryTable metric_table_of(const ManyJobs& many, const std::string& name) {
   report::QueryTable table{.name = name, .columns = {}, .text_columns = {}, .rows = {}};
   if (name == "jobs") {
-    table.columns = report::job_columns(more_columns(scenario));
+    table.columns = report::job_columns(more_columns(many));
   } else {
-    const std::string header = file_without_rows(scenario, name);
+    const std::string header = file_without_rows(many, name);
     table.columns = fields_of(header.substr(0, header.find('\n')));
   }
   for (const char* text :

@@ -26,9 +26,9 @@ TEST_F(UserMetrics, AreChecked) {
   }
   const auto loaded = load(base_ + "metrics { set: \"late=mean(ftf > 1)\" set: \"eq=sum(gpus = 1)\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_EQ((*loaded)->metrics.size(), 2u);
-  EXPECT_EQ((*loaded)->metrics[1].name, "eq");
-  EXPECT_EQ((*loaded)->metrics[1].expression, "sum(gpus = 1)");
+  ASSERT_EQ((*loaded)->parts.metrics.size(), 2u);
+  EXPECT_EQ((*loaded)->parts.metrics[1].name, "eq");
+  EXPECT_EQ((*loaded)->parts.metrics[1].expression, "sum(gpus = 1)");
   const auto expect = [&](const std::string& text, const std::string& problem) {
     EXPECT_THAT(problems(base_ + "metrics { " + text + " }\n"), HasSubstr(problem));
   };
@@ -57,23 +57,23 @@ TEST_F(UserMetrics, AreOfAFileOfTheReport) {
                            "metrics { set: \"a=sum(training_gpus * for_s) / sum(for_s) FROM utilization\" "
                            "set: \"b=sum(to_s - from_s) FILTER (WHERE what = 'waits')\\nfrom placements \" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->metrics[0].table, "utilization");
-  EXPECT_EQ((*loaded)->metrics[0].expression, "sum(training_gpus * for_s) / sum(for_s)");
-  EXPECT_EQ((*loaded)->metrics[1].table, "placements");
-  EXPECT_EQ((*loaded)->metrics[1].expression, "sum(to_s - from_s) FILTER (WHERE what = 'waits')");
+  EXPECT_EQ((*loaded)->parts.metrics[0].table, "utilization");
+  EXPECT_EQ((*loaded)->parts.metrics[0].expression, "sum(training_gpus * for_s) / sum(for_s)");
+  EXPECT_EQ((*loaded)->parts.metrics[1].table, "placements");
+  EXPECT_EQ((*loaded)->parts.metrics[1].expression, "sum(to_s - from_s) FILTER (WHERE what = 'waits')");
   for (const char* plain : {"sum(gpus)--from\\nhosts", "(SELECT sum(gpus) FROM jobs)", "count(*) + 'from jobs'"}) {
     const auto other = load(base_ + "metrics { set: \"a=" + plain + "\" }\n");
     if (other.ok()) {
-      EXPECT_EQ((*other)->metrics[0].table, "jobs") << plain;
+      EXPECT_EQ((*other)->parts.metrics[0].table, "jobs") << plain;
     }
   }
   EXPECT_THAT(problems(base_ + "metrics { set: \"a=" + std::string(1 << 19, '(') + " FROM jobs\" }\n"),
               HasSubstr("error"));
   for (const std::string& name : metric_tables()) {
-    EXPECT_FALSE(metric_table_of(**loaded, name).columns.empty()) << name;
+    EXPECT_FALSE(metric_table_of((*loaded)->many(), name).columns.empty()) << name;
     EXPECT_TRUE(load(base_ + "metrics { set: \"a=count(*) FROM " + name + "\" }\n").ok()) << name;
   }
-  report::QueryTable table = metric_table_of(**loaded, "costs");
+  report::QueryTable table = metric_table_of((*loaded)->many(), "costs");
   add_rows("kind,name,gpu_h,cost_usd\ntype,\"a,b\",1,2\njob,c,3,\n", &table);
   EXPECT_THAT(table.rows, ElementsAre(ElementsAre("type", "a,b", "1", "2"), ElementsAre("job", "c", "3", "")));
 }

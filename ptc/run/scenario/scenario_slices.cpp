@@ -8,47 +8,12 @@
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/run/policy/policies/catalogue.h"
 #include "ptc/run/policy/slices.h"
-#include "sim/jobs/scenario/internal/sched_parts.h"
+#include "ptc/run/scenario/scenario_parts.h"
 
 namespace scalai::scenario::internal {
 namespace {
 
-using policy::kSlicesOfGpu;
-
-// A table says how fast whole GPUs are; a slice has its share of one.
-class SlicedTable final : public policy::Throughput {
- public:
-  explicit SlicedTable(std::unique_ptr<policy::Throughput> table) : table_(std::move(table)) {}
-
-  policy::Rate rate(const policy::Job& job, policy::GpuType type, int slices, double work_done) const override {
-    const int gpus = std::max(1, slices / policy::kSlicesOfGpu);
-    policy::Rate rate = table_->rate(whole(job), type, gpus, work_done);
-    rate.per_s *= static_cast<double>(slices) / (gpus * policy::kSlicesOfGpu);
-    return rate;
-  }
-  policy::Rate placed_rate(const policy::Job& job, const policy::Placement& placement,
-                           double work_done) const override {
-    if (job.slices > 0) return rate(job, placement.type, placement.gpus(), work_done);
-    policy::Placement gpus{.type = placement.type, .hosts = placement.hosts};
-    for (policy::HostShare& share : gpus.hosts) share.gpus /= policy::kSlicesOfGpu;
-    return table_->placed_rate(whole(job), gpus, work_done);
-  }
-  std::string description() const override {
-    return table_->description() + "; a part of a GPU: its compute slices, of 7";
-  }
-
- private:
-  static policy::Job whole(policy::Job job) {
-    job.per_gpu = 1;
-    job.gpus = std::max(1, job.gpus / policy::kSlicesOfGpu);
-    return job;
-  }
-
-  std::unique_ptr<policy::Throughput> table_;
-};
-
-void check_gpus(SchedContext& context, int64_t jobs) {
-  const auto& types = context.scenario.fleet.types;
+void check_gpus(Context& context, const std::vector<policy::TypeSpec>& types, int64_t jobs) {
   const std::string who = fmt::format("{} {} for a part of a GPU", counted(jobs, "job"), jobs == 1 ? "asks" : "ask");
   const auto without = std::find_if(types.begin(), types.end(),
                                     [](const policy::TypeSpec& type) { return !policy::has_slices(type.name); });
@@ -61,8 +26,7 @@ void check_gpus(SchedContext& context, int64_t jobs) {
   }
 }
 
-void check_policy(SchedContext& context) {
-  const PolicySpec& policy = context.scenario.policy;
+void check_serves(Context& context, const PolicySpec& policy, uint64_t seed) {
   std::string able;
   for (const policy::PolicyInfo& info : policy::policies()) {
     if (info.traits.slices) able += (able.empty() ? "" : ", ") + info.name;
@@ -72,7 +36,7 @@ void check_policy(SchedContext& context) {
     context.source.error("policy.exec", "policy programs do not serve jobs that ask for parts of GPUs", hint);
     return;
   }
-  const auto made = policy::make_policy(policy.name, policy.set, context.scenario.seed);
+  const auto made = policy::make_policy(policy.name, policy.set, seed);
   if (!made.ok() || (*made)->traits().slices) return;
   context.source.error(context.source.given("policy.name") ? "policy.name" : "workload",
                        fmt::format("{} does not serve jobs that ask for parts of GPUs{}", policy.name,
@@ -80,7 +44,7 @@ void check_policy(SchedContext& context) {
                        hint);
 }
 
-void check_rest(SchedContext& context) {
+void check_rest(Context& context, const ManyJobs& many) {
   const auto refuse = [&](const std::string& path, const std::string& what, const std::string& hint) {
     context.source.error(path, fmt::format("{} with jobs that ask for parts of GPUs", what), hint);
   };
@@ -94,23 +58,23 @@ void check_rest(SchedContext& context) {
     refuse("changes.strategy", "plans are not made", "changes { seconds: \"30s\" }");
   if (!given.changes().preset().empty())
     refuse("changes.preset", "presets count whole GPUs: not", "changes { seconds: \"30s\" }");
-  if (context.scenario.quotas) refuse("virtual_clusters", "quotas count whole GPUs: not", "");
+  if (many.quotas) refuse("virtual_clusters", "quotas count whole GPUs: not", "");
 }
 
 }  // namespace
 
-void build_slices(SchedContext& context) {
-  ClusterScenario& scenario = context.scenario;
-  std::vector<policy::Job>& jobs = scenario.workload.jobs;
+bool build_slices(Context& context, Scenario& scenario) {
+  ManyJobs& many = *scenario.many_jobs;
+  std::vector<policy::Job>& jobs = many.workload.jobs;
   const int64_t parts = std::count_if(jobs.begin(), jobs.end(), [](const policy::Job& job) { return job.slices > 0; });
-  if (parts == 0 || !context.cluster_ok) return;
+  if (parts == 0 || !context.fleet_ok) return false;
   const int before = context.source.errors();
-  check_gpus(context, parts);
-  if (!context.source.broken_inside("policy")) check_policy(context);
-  check_rest(context);
-  if (context.source.errors() > before || !scenario.throughput) return;
-  scenario.fleet.per_gpu = policy::kSlicesOfGpu;
-  for (policy::HostSpec& host : scenario.fleet.hosts) host.gpus *= policy::kSlicesOfGpu;
+  check_gpus(context, many.fleet.types, parts);
+  if (scenario.policy) check_serves(context, *scenario.policy, scenario.seed);
+  check_rest(context, many);
+  if (context.source.errors() > before) return false;
+  many.fleet.per_gpu = policy::kSlicesOfGpu;
+  for (policy::HostSpec& host : many.fleet.hosts) host.gpus *= policy::kSlicesOfGpu;
   for (policy::Job& job : jobs) {
     job.per_gpu = policy::kSlicesOfGpu;
     const auto count = [&](int gpus) { return job.slices > 0 ? job.slices : gpus * policy::kSlicesOfGpu; };
@@ -118,13 +82,11 @@ void build_slices(SchedContext& context) {
     job.max_gpus = count(job.max_gpus);
     job.gpus = count(job.gpus);
   }
-  const std::string& source = context.message.throughputs().source();
-  const bool table = source.empty() ? !context.message.throughputs().file().empty() : source == "table";
-  if (table) scenario.throughput = std::make_unique<SlicedTable>(std::move(scenario.throughput));
-  scenario.notes.push_back(
+  context.notes.push_back(
       fmt::format("{} {} for parts of GPUs (MIG); a grant that finds no GPU with its slices free waits, and "
                   "those after it wait behind it",
                   counted(parts, "job"), parts == 1 ? "asks" : "ask"));
+  return true;
 }
 
 }  // namespace scalai::scenario::internal

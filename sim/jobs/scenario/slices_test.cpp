@@ -28,28 +28,28 @@ class ScheduleSlices : public testing::ClusterScenarios {
 TEST_F(ScheduleSlices, CountWhereJobsAskForParts) {
   const auto loaded = load(with("h100-80g"));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const ClusterScenario& scenario = **loaded;
-  EXPECT_EQ(scenario.fleet.per_gpu, 7);
-  EXPECT_EQ(scenario.fleet.gpus(), 2 * 4 * 7);
-  EXPECT_EQ(scenario.fleet.types[0].price_per_gpu_hour, 7);
+  const testing::Loaded& scenario = **loaded;
+  EXPECT_EQ(scenario.many().fleet.per_gpu, 7);
+  EXPECT_EQ(scenario.many().fleet.gpus(), 2 * 4 * 7);
+  EXPECT_EQ(scenario.many().fleet.types[0].price_per_gpu_hour, 7);
   std::vector<int> gpus;
-  for (const policy::Job& job : scenario.workload.jobs) gpus.push_back(job.gpus);
+  for (const policy::Job& job : scenario.many().workload.jobs) gpus.push_back(job.gpus);
   EXPECT_EQ(gpus, (std::vector<int>{1, 3, 14, 7}));
-  for (const policy::Job& job : scenario.workload.jobs)
-    EXPECT_EQ(scenario.throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s, 1) << "the trace's run time";
+  for (const policy::Job& job : scenario.many().workload.jobs)
+    EXPECT_EQ(scenario.parts.throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s, 1) << "the trace's run time";
 }
 
 TEST_F(ScheduleSlices, TablesAreOfWholeGpus) {
   const auto loaded = load(with("h100-80g", "throughputs { file: \"table.csv\" }\n"));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   std::vector<double> rates;
-  for (const policy::Job& job : (*loaded)->workload.jobs) {
-    rates.push_back((*loaded)->throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s);
+  for (const policy::Job& job : (*loaded)->many().workload.jobs) {
+    rates.push_back((*loaded)->parts.throughput->rate(job, policy::GpuType(0), job.gpus, 0).per_s);
     const policy::Placement placement{.type = policy::GpuType(0), .hosts = {{HostId(0), job.gpus}}};
-    EXPECT_EQ((*loaded)->throughput->placed_rate(job, placement, 0).per_s, rates.back());
+    EXPECT_EQ((*loaded)->parts.throughput->placed_rate(job, placement, 0).per_s, rates.back());
   }
   EXPECT_EQ(rates, (std::vector<double>{14 / 7.0, 14 * 3 / 7.0, 20, 14}));
-  EXPECT_THAT((*loaded)->throughput->description(), HasSubstr("compute slices, of 7"));
+  EXPECT_THAT((*loaded)->parts.throughput->description(), HasSubstr("compute slices, of 7"));
 }
 
 TEST_F(ScheduleSlices, NeedWhatServesThem) {
@@ -75,8 +75,8 @@ TEST_F(ScheduleSlices, NobodyElseCountsInThem) {
   write("s/jobs.csv", "scalai-trace,1,jobs\nsubmit_s,gpus,duration_s,mig\n0,1,60,\n1,1,60,7g\n");
   const auto loaded = load(with("h100-80g", "policy { name: \"srtf\" }\n"));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->fleet.per_gpu, 1);
-  EXPECT_EQ((*loaded)->fleet.gpus(), 8);
+  EXPECT_EQ((*loaded)->many().fleet.per_gpu, 1);
+  EXPECT_EQ((*loaded)->many().fleet.gpus(), 8);
 }
 
 TEST_F(ScheduleSlices, InTraces) {

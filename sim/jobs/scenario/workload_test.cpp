@@ -29,7 +29,7 @@ TEST_F(ScheduleOptions, WindowsByNumberAndByTime) {
   const auto window_of = [&](const std::string& text) {
     const auto loaded = load(base_ + "window { " + text + " }\n");
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return loaded.ok() ? (*loaded)->options.window.value_or(policy::Window{}) : policy::Window{};
+    return loaded.ok() ? (*loaded)->many().window.value_or(policy::Window{}) : policy::Window{};
   };
   policy::Window window = window_of("from_job: 1 to_job: 3");
   EXPECT_EQ(window.from_job, 1u);
@@ -89,7 +89,7 @@ TEST_F(ScheduleOptions, EstimatesAreChecked) {
   const auto noted = [&](const std::string& policy) {
     const auto loaded = load(base_ + "policy { name: \"" + policy + "\" }\nestimates { uniform: 0.1 }\n");
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return loaded.ok() && !(*loaded)->notes.empty() ? (*loaded)->notes.back() : std::string();
+    return loaded.ok() && !(*loaded)->many().notes.empty() ? (*loaded)->many().notes.back() : std::string();
   };
   EXPECT_EQ(noted("tiresias"), "tiresias does not ask how long jobs take: estimates change nothing");
   EXPECT_EQ(noted("srtf"), "");
@@ -126,8 +126,8 @@ TEST_F(Quotas, AreReadByEntityAndType) {
                            "virtual_clusters {\n  sharing: \"borrow\"\n  quotas { name: \"red\" gpus: 5 }\n"
                            "  quotas { name: \"*\" gpus: 2 }\n}\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_TRUE((*loaded)->quotas);
-  const policy::Quotas& quotas = *(*loaded)->quotas;
+  ASSERT_TRUE((*loaded)->many().quotas);
+  const policy::Quotas& quotas = *(*loaded)->many().quotas;
   EXPECT_TRUE(quotas.borrow);
   ASSERT_EQ(quotas.clusters.size(), 2u);
   EXPECT_EQ(quotas.clusters[0].quota, std::vector<int>{5});
@@ -140,7 +140,8 @@ TEST_F(Quotas, NamesThatNoJobHasAreNamed) {
                            "virtual_clusters { quotas { name: \"bleu\" gpus: 3 } quotas { name: \"red\" gpus: 2 }"
                            " quotas { name: \"*\" gpus: 3 } }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_THAT((*loaded)->notes, ::testing::Contains("no job is of the virtual cluster \"bleu\": is \"blue\" meant?"));
+  EXPECT_THAT((*loaded)->many().notes,
+              ::testing::Contains("no job is of the virtual cluster \"bleu\": is \"blue\" meant?"));
   EXPECT_THAT(problems(base_ + "virtual_clusters { quotas { name: \"bleu\" gpus: 3 } quotas { name: \"red\" gpus: 2 }"
                                " quotas { name: \"green\" gpus: 2 } }\n"),
               AllOf(HasSubstr("1 entity of jobs without a quota, \"blue\""), HasSubstr("is \"blue\" meant?")));

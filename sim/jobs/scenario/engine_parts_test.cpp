@@ -1,4 +1,4 @@
-#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/jobs/scenario/engine_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "ptc/base/status.h"
+#include "ptc/report/report.h"
+#include "ptc/run/scenario/scenario_set.h"
 #include "ptc/run/scenario/strategy.h"
 #include "ptc/run/scenario/trace/generate.h"
 #include "ptc/run/scenario/trace/import.h"
@@ -29,18 +31,18 @@ using testing::kWorkload;
 TEST_F(ClusterScenarios, PartsAndDefaults) {
   const auto loaded = load(kHead + "until: \"2h\"\n" + kCluster + kWorkload);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const ClusterScenario& scenario = **loaded;
+  const testing::Loaded& scenario = **loaded;
   EXPECT_EQ(scenario.seed, 3u);
-  EXPECT_EQ(scenario.options.until_s, 7200);
-  ASSERT_EQ(scenario.fleet.types.size(), 1u);
-  EXPECT_EQ(scenario.fleet.types[0].name, "v100-16g");
-  EXPECT_EQ(scenario.fleet.types[0].price_per_gpu_hour, 3);
-  EXPECT_EQ(scenario.fleet.gpus(), 8);
-  EXPECT_EQ(scenario.workload.jobs.size(), 5u);
-  EXPECT_EQ(scenario.policy.name, "fifo");
-  EXPECT_EQ(scenario.changes.seconds, 0.0);
+  EXPECT_EQ(scenario.parts.options.until_s, 7200);
+  ASSERT_EQ(scenario.many().fleet.types.size(), 1u);
+  EXPECT_EQ(scenario.many().fleet.types[0].name, "v100-16g");
+  EXPECT_EQ(scenario.many().fleet.types[0].price_per_gpu_hour, 3);
+  EXPECT_EQ(scenario.many().fleet.gpus(), 8);
+  EXPECT_EQ(scenario.many().workload.jobs.size(), 5u);
+  EXPECT_EQ(scenario.policy->name, "fifo");
+  EXPECT_EQ(scenario.parts.changes.seconds, 0.0);
   EXPECT_TRUE(make_policy(scenario).ok());
-  EXPECT_TRUE(make_changes(scenario).ok());
+  EXPECT_TRUE(make_changes(scenario, scenario.parts).ok());
   EXPECT_THAT(scenario.resolved_text, HasSubstr("name: \"fifo\""));
 }
 
@@ -70,10 +72,10 @@ TEST_F(ClusterScenarios, FilesCountFromTheScenario) {
   const auto loaded = load(kHead + kCluster + kWorkload +
                            "availability { file: \"hosts.csv\" format: \"bamboo\" set: \"removal=failed\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_EQ((*loaded)->availability.events.size(), 1u);
-  EXPECT_EQ((*loaded)->availability.events[0].kind, policy::FleetEvent::Kind::kFailed);
-  EXPECT_EQ((*loaded)->availability.events[0].hosts, std::vector<HostId>{HostId(1)});
-  ASSERT_EQ((*loaded)->files.size(), 1u);
+  ASSERT_EQ((*loaded)->many().availability.events.size(), 1u);
+  EXPECT_EQ((*loaded)->many().availability.events[0].kind, policy::FleetEvent::Kind::kFailed);
+  EXPECT_EQ((*loaded)->many().availability.events[0].hosts, std::vector<HostId>{HostId(1)});
+  ASSERT_EQ((*loaded)->many().files.size(), 1u);
   const std::string digest = (*loaded)->digest;
   write("s/hosts.csv", "0,add,n1\n0,add,n2\n61000,remove,n2\n");
   EXPECT_NE((*load(kHead + kCluster + kWorkload +
@@ -99,9 +101,9 @@ TEST_F(ClusterScenarios, OurOwnFormHoldsHostsAndPricesToo) {
     const auto loaded = load(all + "availability { file: \"hosts.csv\" " + format + " }\n" +
                              "prices { file: \"prices.csv\" " + format + " set: \"v100-16g=a/x\" }\n");
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    EXPECT_EQ((*loaded)->workload.jobs.size(), 5u);
-    EXPECT_GT((*loaded)->availability.events.size(), 1u);
-    EXPECT_EQ((*loaded)->fleet.types[0].price_per_gpu_hour, 1);
+    EXPECT_EQ((*loaded)->many().workload.jobs.size(), 5u);
+    EXPECT_GT((*loaded)->many().availability.events.size(), 1u);
+    EXPECT_EQ((*loaded)->many().fleet.types[0].price_per_gpu_hour, 1);
   }
   EXPECT_THAT(problems(all + "availability { file: \"jobs.csv\" }\n"),
               HasSubstr("x.textproto:5:22: error: the trace has jobs, not hosts that come and go"));
@@ -140,7 +142,7 @@ TEST_F(ClusterScenarios, TheFolderOfPublicData) {
   write("data/philly/jobs.csv", "submit_s,duration_s,num_gpus,vc\n0,100,2,a\n50,10,4,b\n");
   const auto loaded = load(text);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->workload.jobs.size(), 2u);
+  EXPECT_EQ((*loaded)->many().workload.jobs.size(), 2u);
   setenv("SCALAI_DATA", (folder_ + "/elsewhere").c_str(), 1);
   EXPECT_THAT(problems(text, 4), HasSubstr("/elsewhere/philly/jobs.csv"));
   unsetenv("SCALAI_DATA");
@@ -195,6 +197,13 @@ TEST_F(ClusterScenarios, ProblemsStandAtTheirPlace) {
   expect("recovery { design: \"templates\" }\n", "\"availability\" is missing");
 }
 
+TEST_F(ClusterScenarios, ProblemsOfAClusterFileAreListedUnderItsName) {
+  write("s/c.textproto", "hosts { gpus: 0 gpu: \"v100-16g\" nic: \"10Gbps\" }\n");
+  EXPECT_THAT(problems(kHead + "cluster_file: \"c.textproto\"\n" + kWorkload + "policy { name: \"srft\" }\n"),
+              AllOf(HasSubstr("x.textproto:5:16: error: unknown policy"),
+                    HasSubstr("/s/c.textproto:1:15: error: \"gpus\" must be at least 1")));
+}
+
 TEST_F(ClusterScenarios, TwoPricesOfOneKindAreRefused) {
   const std::string cluster =
       "cluster { hosts { gpus: 1 gpu: \"v100-16g\" nic: \"10Gbps\" price_per_hour: 3 }\n"
@@ -213,10 +222,10 @@ TEST_F(ClusterScenarios, PricesByMarket) {
       "prices { file: \"p.csv\" format: \"aws-spot\" set: \"v100-16g=us-east-1a/p3.8xlarge\" }\n";
   const auto loaded = load(kHead + kCluster + kWorkload + prices);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->fleet.types[0].price_per_gpu_hour, 1);
-  ASSERT_EQ((*loaded)->availability.events.size(), 1u);
-  EXPECT_EQ((*loaded)->availability.events[0].at_s, 3600);
-  EXPECT_EQ((*loaded)->availability.events[0].price, 2);
+  EXPECT_EQ((*loaded)->many().fleet.types[0].price_per_gpu_hour, 1);
+  ASSERT_EQ((*loaded)->many().availability.events.size(), 1u);
+  EXPECT_EQ((*loaded)->many().availability.events[0].at_s, 3600);
+  EXPECT_EQ((*loaded)->many().availability.events[0].price, 2);
   EXPECT_THAT(problems(kHead + kCluster + kWorkload +
                        "prices { file: \"p.csv\" format: \"aws-spot\" set: \"v100-16g=us-east-1c/p3.8xlarge\" }\n"),
               HasSubstr("no price of p3.8xlarge in us-east-1c"));
@@ -235,8 +244,8 @@ TEST_F(ClusterScenarios, YoungAndDalysPeriodIsByLosses) {
   const auto until = load(text + "until: \"2h\"\n"), priced = load(text + "until: \"2h\"\n" + prices);
   ASSERT_TRUE(until.ok()) << until.status();
   ASSERT_TRUE(priced.ok()) << priced.status();
-  EXPECT_DOUBLE_EQ((*until)->options.checkpoints.every_s, std::sqrt(2 * 10 * 7200 / 2.0));
-  EXPECT_EQ((*priced)->options.checkpoints.every_s, (*until)->options.checkpoints.every_s);
+  EXPECT_DOUBLE_EQ((*until)->parts.options.checkpoints.every_s, std::sqrt(2 * 10 * 7200 / 2.0));
+  EXPECT_EQ((*priced)->parts.options.checkpoints.every_s, (*until)->parts.options.checkpoints.every_s);
 }
 
 TEST_F(ClusterScenarios, SayWhatTheyAssumeOfHostsThatFail) {
@@ -244,16 +253,16 @@ TEST_F(ClusterScenarios, SayWhatTheyAssumeOfHostsThatFail) {
   const std::string hosts = "availability { file: \"hosts.csv\" format: \"bamboo\" }\n";
   const auto loaded = [&](const std::string& text) { return load(kHead + kCluster + kWorkload + text).value(); };
   const auto silent = loaded(hosts);
-  EXPECT_EQ(silent->options.checkpoints.every_s, 1800);
-  EXPECT_THAT(silent->notes, ::testing::Contains(HasSubstr("a checkpoint, which it writes after every 30 min")));
+  EXPECT_EQ(silent->parts.options.checkpoints.every_s, 1800);
+  EXPECT_THAT(silent->many().notes, ::testing::Contains(HasSubstr("a checkpoint, which it writes after every 30 min")));
   for (const auto& [time, seconds] : std::vector<std::pair<std::string, double>>{{"10min", 600}, {"0s", 0}}) {
     const auto said = loaded(hosts + "changes { seconds: \"1s\" set: \"checkpoint-every=" + time + "\" }\n");
-    EXPECT_EQ(said->options.checkpoints.every_s, seconds);
-    EXPECT_THAT(said->notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+    EXPECT_EQ(said->parts.options.checkpoints.every_s, seconds);
+    EXPECT_THAT(said->many().notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
   }
   const auto steady = loaded("");
-  EXPECT_EQ(steady->options.checkpoints.every_s, 0);
-  EXPECT_THAT(steady->notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+  EXPECT_EQ(steady->parts.options.checkpoints.every_s, 0);
+  EXPECT_THAT(steady->many().notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
 }
 
 TEST_F(ClusterScenarios, ElasticJobs) {
@@ -261,7 +270,7 @@ TEST_F(ClusterScenarios, ElasticJobs) {
       load(kHead + kCluster + kWorkload +
            "throughputs { source: \"duration\" beyond: \"linear\" set: \"elastic-min=0.5\" set: \"elastic-max=2\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  for (const policy::Job& job : (*loaded)->workload.jobs) {
+  for (const policy::Job& job : (*loaded)->many().workload.jobs) {
     EXPECT_EQ(job.min_gpus, (job.gpus + 1) / 2);
     EXPECT_EQ(job.max_gpus, 2 * job.gpus);
   }
@@ -276,13 +285,13 @@ TEST_F(ClusterScenarios, JobsWithAModel) {
       "workload { file: \"jobs.csv\" format: \"philly\" }\n";
   const auto loaded = load(text + "throughputs { source: \"analytic\" set: \"model=gpt2\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const ClusterScenario& scenario = **loaded;
-  const policy::Job& job = scenario.workload.jobs[0];
-  const double rate = scenario.throughput->rate(job, policy::GpuType(0), 4, 0).per_s;
+  const testing::Loaded& scenario = **loaded;
+  const policy::Job& job = scenario.many().workload.jobs[0];
+  const double rate = scenario.parts.throughput->rate(job, policy::GpuType(0), 4, 0).per_s;
   EXPECT_GT(rate, 0);
   EXPECT_NEAR(job.work, 1000 * rate, 0.5);
-  EXPECT_EQ(scenario.changes.strategy, "reshard");
-  EXPECT_TRUE(make_changes(scenario).ok());
+  EXPECT_EQ(scenario.parts.changes.strategy, "reshard");
+  EXPECT_TRUE(make_changes(scenario, scenario.parts).ok());
   EXPECT_THAT(problems(text + "throughputs { source: \"analytic\" }\n"), HasSubstr("model"));
   EXPECT_THAT(problems(text + "throughputs { source: \"analytic\" set: \"model=llama3-405b\" }\n"),
               HasSubstr("1 job of type"));
@@ -297,10 +306,10 @@ TEST_F(ClusterScenarios, ARecoveryRunFromTables) {
            "availability { file: \"hosts.csv\" format: \"bamboo\" }\n"
            "recovery { design: \"reshard\" throughputs: \"speed.csv\" costs: \"costs.csv\" set: \"batch=10\" }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_TRUE((*loaded)->recovery.has_value());
-  EXPECT_EQ((*loaded)->recovery_setup.hosts, 2);
-  EXPECT_EQ((*loaded)->recovery_setup.usd_per_host_hour, 12);
-  const auto result = jobs::simulate_recovery((*loaded)->recovery_setup);
+  ASSERT_TRUE((*loaded)->parts.recovery.has_value());
+  EXPECT_EQ((*loaded)->parts.recovery_setup.hosts, 2);
+  EXPECT_EQ((*loaded)->parts.recovery_setup.usd_per_host_hour, 12);
+  const auto result = jobs::simulate_recovery((*loaded)->parts.recovery_setup);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GT(result->samples, 0);
   EXPECT_LE(result->samples, 20 * 3600);
@@ -363,7 +372,7 @@ TEST_F(ClusterScenarios, ALossThatLeavesTooFewHostsLosesTheState) {
     const auto loaded = load(head);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     if (!loaded.ok()) return policy::RecoveryResult();
-    return jobs::simulate_recovery((*loaded)->recovery_setup).value();
+    return jobs::simulate_recovery((*loaded)->parts.recovery_setup).value();
   };
   const policy::RecoveryResult one = lost("3000000,remove,n2\n3600000,add,n2\n");
   const policy::RecoveryResult three =
@@ -378,7 +387,7 @@ TEST_F(ClusterScenarios, SettingsReplaceValuesAndDropExpectations) {
   const auto changed = load(text, {.settings = {"seed=9", "workload.set.jobs=7"}});
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ((*changed)->seed, 9u);
-  EXPECT_EQ((*changed)->workload.jobs.size(), 7u);
+  EXPECT_EQ((*changed)->many().workload.jobs.size(), 7u);
   EXPECT_TRUE((*changed)->expectations.empty());
   EXPECT_THAT(message_of(load(text, {.settings = {"policy.name=nobody"}}).status()),
               HasSubstr("x.textproto: error: --set=policy.name=nobody: unknown policy"));
@@ -389,13 +398,13 @@ TEST_F(ClusterScenarios, ParametersOfTheFilesOwnPolicyAreLeftOutOfAnother) {
   const std::string text = kHead + kCluster + kWorkload + "policy { name: \"gavel-max-min\" set: \"round=60s\" }\n";
   const auto other = load(text, {.settings = {"policy.name=srtf"}});
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_TRUE((*other)->policy.set.empty());
-  ASSERT_EQ((*other)->left_out.size(), 1u);
-  EXPECT_THAT((*other)->left_out.front(), HasSubstr("\"round=60s\" is left out: srtf has no such parameter"));
+  EXPECT_TRUE((*other)->policy->set.empty());
+  ASSERT_EQ((*other)->many().left_out.size(), 1u);
+  EXPECT_THAT((*other)->many().left_out.front(), HasSubstr("\"round=60s\" is left out: srtf has no such parameter"));
   const auto own = load(text, {.settings = {"policy.name=gavel-max-min"}});
   ASSERT_TRUE(own.ok()) << own.status();
-  EXPECT_EQ((*own)->policy.set.size(), 1u);
-  EXPECT_TRUE((*own)->left_out.empty());
+  EXPECT_EQ((*own)->policy->set.size(), 1u);
+  EXPECT_TRUE((*own)->many().left_out.empty());
   EXPECT_FALSE(load(text, {.settings = {"policy.name=srtf", "policy.set.rond=1s"}}).ok());
   const std::string wrong = kHead + kCluster + kWorkload + "policy { name: \"srtf\" set: \"round=60s\" }\n";
   EXPECT_THAT(message_of(load(wrong).status()), HasSubstr("round")) << "the file's own is judged as ever";
@@ -411,15 +420,16 @@ TEST_F(ClusterScenarios, ParametersOfTheFilesOwnDesignAreLeftOutOfAnother) {
                            "recovery { design: \"redundancy\" set: \"stages=1\" set: \"min-hosts=1\" }\n";
   const auto other = load(text, {.settings = {"recovery.design=reshard"}});
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ((*other)->policy.set, std::vector<std::string>{"min-hosts=1"});
-  EXPECT_THAT((*other)->left_out.front(), HasSubstr("reshard has no such parameter"));
+  EXPECT_EQ((*other)->policy->set, std::vector<std::string>{"min-hosts=1"});
+  EXPECT_THAT((*other)->many().left_out.front(), HasSubstr("reshard has no such parameter"));
 }
 
 TEST_F(ClusterScenarios, ExpectationsOfASummary) {
   const auto loaded = load(kHead + kCluster + kWorkload + "expect { metric: \"/metrics/a\" at_most: 1 }\n");
   ASSERT_TRUE(loaded.ok());
-  EXPECT_EQ(failed_expectations(**loaded, "{\"metrics\":{\"a\":1}}"), "");
-  EXPECT_THAT(failed_expectations(**loaded, "{\"metrics\":{\"a\":2}}"), HasSubstr("/metrics/a is 2"));
+  EXPECT_EQ(report::failed_expectations(**loaded, "reshard", "{\"metrics\":{\"a\":1}}"), "");
+  EXPECT_THAT(report::failed_expectations(**loaded, "reshard", "{\"metrics\":{\"a\":2}}"),
+              HasSubstr("/metrics/a is 2"));
 }
 
 }  // namespace
