@@ -156,19 +156,20 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario&
                                                        const std::string& address, const std::string& token,
                                                        const std::string& run_id, int64_t epoch) {
   const HowRun& how = options.how;
-  return Session::start(scenario.cluster,
-                        {.server = {.bind_address = address,
-                                    .token = token,
-                                    .certificate_file = how.certificate_file,
-                                    .key_file = how.key_file,
-                                    .controller = {.run_id = run_id, .epoch = epoch},
-                                    .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
-                         .log_folder = folder.workers(),
-                         .local = how.local_workers,
-                         .launcher = options.resume ? "" : how.launcher,  // its workers are there
-                         .token_file = folder.path() + "/token",
-                         .state = how.state,
-                         .orphan_timeout_s = how.orphan_timeout_s});
+  return Session::start(
+      scenario.cluster,
+      {.server = {.bind_address = address,
+                  .token = token,
+                  .certificate_file = how.certificate_file,
+                  .key_file = how.key_file,
+                  .controller = {.run_id = run_id, .epoch = epoch},
+                  .on_ctl = [&](const proto::CtlRequest& request) { return steering.answer(request); }},
+       .log_folder = folder.workers(),
+       .local = how.local_workers,
+       .launcher = options.resume ? "" : how.launcher,  // its workers are there
+       .token_file = folder.path() + "/token",
+       .state = how.state,
+       .orphan_timeout_s = how.orphan_timeout_s});
 }
 
 // Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next

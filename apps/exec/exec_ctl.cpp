@@ -12,6 +12,7 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::apps {
 namespace {
@@ -53,18 +54,17 @@ absl::StatusOr<std::string> status_table(const std::string& text) try {
 
 int ctl_command(const Arguments& arguments) {
   const std::string what = arguments.positional().front();
-  ex::CtlRequest request{.job = arguments.text("job"), .host = -1};
+  proto::CtlRequest request;
   if (what == "status") {
-    request.kind = ex::CtlRequest::Kind::kStatus;
+    request.mutable_status();
   } else if (what == "resize") {
-    request.kind = ex::CtlRequest::Kind::kResize;
     if (!arguments.has("gpus")) return usage_error("exec ctl", "resize needs --gpus=N");
-    request.gpus = static_cast<int32_t>(arguments.count("gpus"));
+    request.mutable_resize()->set_job(arguments.text("job"));
+    request.mutable_resize()->set_gpus(static_cast<int32_t>(arguments.count("gpus")));
   } else if (what == "drain") {
-    request.kind = ex::CtlRequest::Kind::kDrain;
-    if (arguments.has("host")) request.host = static_cast<int32_t>(arguments.count("host"));
+    request.mutable_drain()->set_host(arguments.has("host") ? static_cast<int32_t>(arguments.count("host")) : -1);
   } else if (what == "save") {
-    request.kind = ex::CtlRequest::Kind::kSave;
+    request.mutable_save()->set_job(arguments.text("job"));
   } else {
     return usage_error("exec ctl", fmt::format("\"{}\" is not status, resize, save or drain", what));
   }

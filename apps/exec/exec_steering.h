@@ -24,7 +24,7 @@ class Steering {
       : scenario_(scenario), strategy_(std::move(strategy)) {}
 
   // Answers a request of `ctl`; any thread.
-  absl::StatusOr<std::string> answer(const executor::CtlRequest& request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request);
   // Requests of a job's own training program, of the run's thread; what cannot be done is said on stderr. `gpus` 0: no
   // other number.
   void ask_for(int job, int gpus, bool save);
@@ -46,10 +46,10 @@ class Steering {
   void ask(control::EventBody request);
   void wake(const char* why);  // the thread of the run
   std::string status() const;
-  absl::StatusOr<int> job_of(const executor::CtlRequest& request) const;
+  absl::StatusOr<int> job_of(const std::string& name) const;
   absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
   std::string told_of_resize(int job, int gpus) const;  // the answer
-  absl::StatusOr<control::EventBody> drain(const executor::CtlRequest& request) const;
+  absl::StatusOr<control::EventBody> drain(int32_t host) const;
 
   const scenario::Scenario& scenario_;
   const std::string strategy_;

@@ -281,7 +281,7 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
 // Requests of readers, which may come before there are receivers, or when there are none any more.
 class Door {
  public:
-  absl::StatusOr<std::string> answer(const ex::CtlRequest& request) {
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
     const std::shared_lock inside(mutex_);
     return sync_ != nullptr ? sync_->answer(request) : absl::UnavailableError("there are no receivers now");
   }
@@ -324,7 +324,7 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
       Session::start(cluster, {.server = {.bind_address = request.listen,
                                           .token = target.token,  // by which workers of both runs know each other
                                           .controller = {.run_id = run_id},
-                                          .on_ctl = [&](const ex::CtlRequest& asked) { return door.answer(asked); }},
+                                          .on_ctl = [&](const proto::CtlRequest& asked) { return door.answer(asked); }},
                                .log_folder = folder.workers(),
                                .local = local,
                                .launcher = request.launcher,

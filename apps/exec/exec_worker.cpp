@@ -29,6 +29,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::apps {
 namespace {
@@ -81,7 +82,7 @@ struct Shared {
 // A worker from joining to its end. True: it was told to go, while others of this process may stay.
 absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   ex::WorkerOptions options = shared.options;
-  options.hello.host = host;
+  options.host = host;
   std::unique_ptr<ex::Worker> worker;
   // For the threads of transport and session, which may come before the worker is there.
   std::atomic<ex::Worker*> begun = nullptr;
@@ -98,8 +99,8 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
                                     return answering->places().answer(request);
                                   });
   SCALAI_RETURN_IF_ERROR(transport.status());
-  if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
-  options.refresh = [&](ex::Hello& hello) {
+  options.introduce = [&](proto::Hello& hello) {
+    if (*transport != nullptr) hello.set_transport_address((*transport)->address());
     if (const ex::Worker* const held = begun) held->introduce(hello);
   };
   options.departed = [&](int32_t other) {
@@ -110,7 +111,7 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   };
   SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
   worker = std::make_unique<ex::Worker>(ex::Worker::Options{
-      .host = HostId(session->welcome().host),
+      .host = HostId(session->welcome().host()),
       .segments = {.host_overflow = shared.state.host_overflow, .huge_pages = huge_pages_of(shared.state.huge_pages)},
       .device_limit = shared.state.device_limit(),
       .backend = shared.backend,
@@ -184,8 +185,7 @@ int worker_command(const Arguments& arguments) {
   Shared shared{.options = {.address = arguments.text("controller"),
                             .token = *token,
                             .ca_file = arguments.text("ca-file"),
-                            .hello = {},
-                            .refresh = {},
+                            .introduce = {},
                             .departed = {},
                             .superseded = {},
                             .connect_timeout_s = arguments.seconds("connect-timeout"),

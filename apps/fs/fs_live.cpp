@@ -18,6 +18,7 @@
 #include "executor/live/live_run.h"
 #include "ptc/base/backoff.h"
 #include "ptc/base/json.h"
+#include "ptc/proto/control.pb.h"
 #include "vfs/live_tree.h"
 #endif
 
@@ -38,7 +39,9 @@ namespace ex = scalai::executor;
 constexpr double kBegin_s = 60;  // a run that has just begun knows its jobs by then
 
 absl::StatusOr<std::vector<std::string>> jobs_now(const ex::CtlTarget& target) try {
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, ex::ask_controller(target, {.kind = ex::CtlRequest::Kind::kStatus}));
+  proto::CtlRequest request;
+  request.mutable_status();
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, ex::ask_controller(target, request));
   SCALAI_ASSIGN_OR_RETURN(const nlohmann::json status, read_json(text));
   std::vector<std::string> names;
   for (const nlohmann::json& job : status.at("jobs")) names.push_back(job.at("name").get<std::string>());

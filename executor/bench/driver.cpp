@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "executor/state/state_version.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"

@@ -235,9 +235,9 @@ absl::StatusOr<bool> JobWork::found_further(const Collection& collection, int64_
   return found.step > step;
 }
 
-bool JobWork::holds(const Hello& hello, const Collection* side) const {
-  return side != nullptr && std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
-           return one.job == job_ && one.version == StateVersion::epoch(side->epoch);
+bool JobWork::holds(const proto::Hello& hello, const Collection* side) const {
+  return side != nullptr && std::any_of(hello.held().begin(), hello.held().end(), [&](const proto::HeldState& one) {
+           return one.job() == job_ && one.version() == StateVersion::epoch(side->epoch).wire();
          });
 }
 

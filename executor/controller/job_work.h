@@ -55,7 +55,7 @@ class JobWork {
   int64_t step() const { return step_; }
   bool is_found() const { return found_; }
   // Whether a worker's Hello names the committed epoch.
-  bool live_in(const Hello& hello) const { return holds(hello, state_.get()); }
+  bool live_in(const proto::Hello& hello) const { return holds(hello, state_.get()); }
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The
   // outcome's status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
@@ -101,7 +101,7 @@ class JobWork {
   // The devices of the committed epoch; none before the first begin().
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
   // Whether a worker's Hello names the committed epoch, or the epoch of the execution under way.
-  bool held_in(const Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
+  bool held_in(const proto::Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
   // Ends the notes: the workers' step is unknown, so the next advance() commands them, whatever step was noted.
   void resume() {
     step_known_ = found_ = false;
@@ -110,7 +110,7 @@ class JobWork {
 
  private:
   absl::StatusOr<bool> found_further(const collection::Collection& collection, int64_t step);
-  bool holds(const Hello& hello, const collection::Collection* side) const;
+  bool holds(const proto::Hello& hello, const collection::Collection* side) const;
   absl::Status stage(const control::Execute& execute);
   absl::Status prepare(const control::Execute& execute);
   absl::Status verify_trained(const control::Execute& execute);

@@ -26,12 +26,13 @@
 
 #include "absl/status/statusor.h"
 #include "executor/controller/live_holders.h"
-#include "executor/rpc/messages.h"
 #include "executor/state/state_version.h"
 
 namespace scalai::proto {
+class CtlLive;
 class LiveState;
-}
+class LiveTouch;
+}  // namespace scalai::proto
 
 namespace scalai::executor {
 
@@ -47,10 +48,10 @@ class LiveSteps {
   explicit LiveSteps(LiveLimits limits = {});
   ~LiveSteps();
 
-  // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody
+  // Any thread. A serialized LiveState for a request of this job; `wake` tells the run's thread that somebody
   // waits. For a touch LiveSources, at once; for a version what it is, at once. Errors: of the copy that was to be
   // made; NotFound: a version that nobody keeps; Unavailable after end().
-  absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
+  absl::StatusOr<std::string> answer(int job, const proto::CtlLive& request, const std::function<void()>& wake);
   // Whoever waits is told that the run is over.
   void end();
 
@@ -101,7 +102,7 @@ class LiveSteps {
   };
   static std::string whole(const Shown& shown, const proto::LiveState& reply);
   bool is_kept(int64_t version) const;
-  std::string sources(uint64_t reader, const CtlRequest::Touch& touch);
+  std::string sources(uint64_t reader, const proto::LiveTouch& touch);
   absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show);
 
   const LiveLimits limits_;

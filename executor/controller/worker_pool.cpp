@@ -129,9 +129,9 @@ absl::Status WorkerPool::rejoin(const std::set<HostId>& hosts, double patience_s
   return introduce();
 }
 
-Hello WorkerPool::hello_of(HostId host) const {
+proto::Hello WorkerPool::hello_of(HostId host) const {
   for (const WorkerJoined& worker : controller_.workers()) {
-    if (worker.host == host.value) return worker.hello;
+    if (worker.host == host.value) return *worker.hello;
   }
   return {};
 }
@@ -183,7 +183,7 @@ absl::Status WorkerPool::set_up(const std::set<HostId>& hosts) {
   for (const WorkerJoined& worker : workers) {
     if (!hosts.contains(HostId(worker.host))) continue;
     sessions_[static_cast<size_t>(worker.host)] = worker.session;
-    pids_[static_cast<size_t>(worker.host)] = worker.hello.pid;
+    pids_[static_cast<size_t>(worker.host)] = worker.hello->pid();
   }
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   size_t i = 0;
@@ -193,8 +193,8 @@ absl::Status WorkerPool::set_up(const std::set<HostId>& hosts) {
     *peer.mutable_places() = replies[i++].places();
     for (const WorkerJoined& worker : workers) {
       if (worker.host != host.value) continue;
-      peer.set_transport_address(worker.hello.transport_address);
-      peer.set_host_name(worker.hello.host_name);
+      peer.set_transport_address(worker.hello->transport_address());
+      peer.set_host_name(worker.hello->host_name());
     }
     peers_[static_cast<size_t>(host.value)] = peer.SerializeAsString();
   }

@@ -51,7 +51,7 @@ class WorkerPool {
   // those that did and sends them each other's addresses. The other hosts are not living; their workers are ended.
   absl::Status rejoin(const std::set<HostId>& hosts, double patience_s);
   // The Hello of a worker; an empty one if it is not connected.
-  Hello hello_of(HostId host) const;
+  proto::Hello hello_of(HostId host) const;
   // Starts the worker of one host whose last one is gone. Unavailable: the new one is lost, too.
   absl::Status revive(HostId host);
   // Ends the worker of a host and removes it from the living hosts.

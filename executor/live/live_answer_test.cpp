@@ -125,7 +125,7 @@ TEST(LiveStepOfAnyAnswer, ManyBlocksTakeNoMemory) {
                .kept_bytes = int64_t{1} << 20,
                .transport = &transport,
                .served = std::make_shared<ServedBlocks>(),
-               .ask = [&](const CtlRequest&) { return live.SerializeAsString(); }});
+               .ask = [&](const proto::CtlRequest&) { return live.SerializeAsString(); }});
   rlimit before{}, tight{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   int64_t pages = 0;

@@ -90,18 +90,19 @@ std::shared_ptr<const Step> LiveRun::State::known(int64_t version) const {
 }
 
 absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, bool wants, int64_t after_step) {
-  CtlRequest request{.kind = CtlRequest::Kind::kLive,
-                     .job = job,
-                     .reader = reader,
-                     .wants = wants,
-                     .optimizer = options.optimizer,
-                     .fleeting = options.fleeting,
-                     .after_step = after_step,
-                     .digest_bytes = options.digest_bytes,
-                     .stats = options.stats,
-                     .version = wants ? options.version : 0,
-                     .host_name = machine_name()};
-  if (others != nullptr) request.transport_address = options.transport->address();
+  proto::CtlRequest request;
+  proto::CtlLive& asked = *request.mutable_live();
+  asked.set_job(job);
+  asked.set_reader(reader);
+  asked.set_wants(wants);
+  asked.set_optimizer(options.optimizer);
+  asked.set_fleeting(options.fleeting);
+  asked.set_after_step(after_step);
+  asked.set_digest_bytes(options.digest_bytes);
+  asked.set_stats(options.stats);
+  if (wants) asked.set_version(options.version);
+  asked.set_host_name(machine_name());
+  if (others != nullptr) asked.set_transport_address(options.transport->address());
   std::vector<std::shared_ptr<const Step>> held;
   {
     const std::lock_guard lock(mutex);
@@ -112,7 +113,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
       }
     }
   }
-  for (const auto& step : held) request.keeps.push_back(step->version());
+  for (const auto& step : held) asked.add_keeps(step->version());
   SCALAI_ASSIGN_OR_RETURN(const std::string text,
                           options.ask ? options.ask(request) : ask_controller(options.target, request));
   proto::LiveState live;

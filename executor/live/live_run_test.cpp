@@ -52,7 +52,7 @@ class LiveRunTest : public ::testing::Test {
                .transport = &transport,
                .served = shares ? served : nullptr,
                .wait_s = 60,
-               .ask = [&test](const CtlRequest& request) { return test.answer(request); }}) {}
+               .ask = [&test](const proto::CtlRequest& request) { return test.answer(request); }}) {}
     std::shared_ptr<const LiveStep> newest(int64_t after_step = -1) {
       auto step = run.newest("a", after_step);
       EXPECT_TRUE(step.ok()) << step.status();
@@ -115,11 +115,12 @@ class LiveRunTest : public ::testing::Test {
     body.mutable_advance()->set_step(++step_);
     ASSERT_TRUE(pool_.call("advance", pool_.living(), body).ok());
   }
-  absl::StatusOr<std::string> answer(const CtlRequest& request) {
-    if (request.touch && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
-    absl::StatusOr<std::string> text = steps_.answer(kJob, request, [] {});
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
+    const bool touches = request.live().has_touch();
+    if (touches && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
+    absl::StatusOr<std::string> text = steps_.answer(kJob, request.live(), [] {});
     proto::LiveState live;
-    if (!edit_ || request.touch || !text.ok() || !live.ParseFromString(*text)) return text;
+    if (!edit_ || touches || !text.ok() || !live.ParseFromString(*text)) return text;
     edit_(live);
     return live.SerializeAsString();
   }

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "executor/live/holders.h"
 #include "executor/live/live_answer.h"
 #include "executor/rpc/process.h"
-#include "executor/rpc/worker_place.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
@@ -50,18 +50,15 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
                                                            .backend = made->backend_.get(),
                                                            .transport = options.transport});
   SCALAI_RETURN_IF_ERROR(made->places_->setup(gpus));
-  std::vector<WorkerJoined> workers;
-  for (const proto::Peer& peer : made->live_->peers()) {
-    WorkerJoined& one = workers.emplace_back();
-    one.host = peer.host();
-    one.hello.transport_address = peer.transport_address();
-    one.hello.host_name = peer.host_name();
-    for (const proto::WorkerPlace& place : peer.places()) {
+  std::vector<proto::Peer> workers(made->live_->peers().begin(), made->live_->peers().end());
+  for (proto::Peer& worker : workers) {
+    const auto all = std::exchange(*worker.mutable_places(), {});
+    for (const proto::WorkerPlace& place : all) {
       const auto parsed = parse_place(place.place());
       const bool device = parsed && parsed->kind == Location::Kind::kDevice;
       if (!parsed || (device && place.fd() < 0)) continue;
       if (device) made->mapped_.insert(*parsed);
-      one.hello.places.push_back(unpack(place));
+      *worker.add_places() = place;
     }
   }
   SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_->force_network()));

@@ -59,7 +59,7 @@ AskController line_to(const CtlTarget& target) {
   };
   CtlTarget brief = target;
   brief.timeout_s = kLine_s;
-  return [brief, line = std::make_shared<Line>()](const CtlRequest& request) -> absl::StatusOr<std::string> {
+  return [brief, line = std::make_shared<Line>()](const proto::CtlRequest& request) -> absl::StatusOr<std::string> {
     const std::lock_guard lock(line->mutex);
     const Deadline now = std::chrono::steady_clock::now();
     if (now < line->quiet_until) return absl::UnavailableError("the controller did not answer a moment ago");
@@ -87,15 +87,20 @@ AskController line_to(const CtlTarget& target) {
 }
 
 absl::StatusOr<std::vector<OtherReaders::Sources>> OtherReaders::ask(const Wanted& wanted) {
-  CtlRequest request{.kind = CtlRequest::Kind::kLive, .job = wanted.job, .reader = options_.reader};
-  request.touch = {
-      .version = wanted.version, .blocks = wanted.blocks, .bytes = wanted.bytes, .dropped = wanted.dropped};
+  proto::CtlRequest request;
+  request.mutable_live()->set_job(wanted.job);
+  request.mutable_live()->set_reader(options_.reader);
+  proto::LiveTouch& touch = *request.mutable_live()->mutable_touch();
+  touch.set_version(wanted.version);
+  *touch.mutable_blocks() = {wanted.blocks.begin(), wanted.blocks.end()};
+  *touch.mutable_bytes() = {wanted.bytes.begin(), wanted.bytes.end()};
+  *touch.mutable_dropped() = {wanted.dropped.begin(), wanted.dropped.end()};
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
     if (now < quiet_until_) return absl::UnavailableError("the controller did not answer a moment ago");
     for (const auto& [reader, peer] : peers_) {
-      if (now < peer.avoid_until) request.touch->unreached.push_back(reader);
+      if (now < peer.avoid_until) touch.add_unreached(reader);
     }
   }
   ++questions_;

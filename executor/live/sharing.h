@@ -47,7 +47,7 @@ class ServedBlocks {
   std::atomic<int64_t> bytes_given_ = 0;
 };
 
-using AskController = std::function<absl::StatusOr<std::string>(const CtlRequest& request)>;
+using AskController = std::function<absl::StatusOr<std::string>(const proto::CtlRequest& request)>;
 // Over one connection after another. Any thread; requests wait for each other.
 AskController line_to(const CtlTarget& target);
 

@@ -40,7 +40,7 @@ class SharingTest : public ::testing::Test {
     Reader(SharingTest& test, uint64_t number)
         : transport(test.network_, [this](std::string_view request) { return served.answer(request); }),
           others({.reader = number,
-                  .ask = [&test](const CtlRequest& request) { return test.answer(request); },
+                  .ask = [&test](const proto::CtlRequest& request) { return test.answer(request); },
                   .transport = &transport,
                   .patience_s = test.patience_s_,
                   .avoid_s = 3600}) {
@@ -60,8 +60,8 @@ class SharingTest : public ::testing::Test {
   void SetUp() override {
     for (uint64_t number = 0; number < 3; ++number) readers_.push_back(std::make_unique<Reader>(*this, number));
   }
-  absl::StatusOr<std::string> answer(const CtlRequest& request) {
-    asked_.push_back(request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
+    asked_.push_back(request.live());
     SCALAI_RETURN_IF_ERROR(broken_);
     proto::LiveSources sources;
     sources.add_blocks();  // the others are at workers
@@ -93,7 +93,7 @@ class SharingTest : public ::testing::Test {
   LoopbackNetwork network_;
   std::vector<std::unique_ptr<Reader>> readers_;
   std::vector<uint64_t> named_;
-  std::vector<CtlRequest> asked_;
+  std::vector<proto::CtlLive> asked_;
   absl::Status broken_;
 };
 
@@ -102,16 +102,16 @@ TEST_F(SharingTest, ABlockComesFromTheFirstThatHasIt) {
   readers_[2]->fill(5, 'y');
   EXPECT_EQ(read(4, {1, 2}), '-') << "nobody is named";
   ASSERT_EQ(asked_.size(), 1U);
-  EXPECT_EQ(asked_[0].job, "a");
-  EXPECT_EQ(asked_[0].touch->version, kVersion);
-  EXPECT_THAT(asked_[0].touch->blocks, ElementsAre(4, 5));
-  EXPECT_THAT(asked_[0].touch->bytes, ElementsAre(kBytes, 1));
-  EXPECT_THAT(asked_[0].touch->dropped, ElementsAre(1, 2));
+  EXPECT_EQ(asked_[0].job(), "a");
+  EXPECT_EQ(asked_[0].touch().version(), kVersion);
+  EXPECT_THAT(asked_[0].touch().blocks(), ElementsAre(4, 5));
+  EXPECT_THAT(asked_[0].touch().bytes(), ElementsAre(kBytes, 1));
+  EXPECT_THAT(asked_[0].touch().dropped(), ElementsAre(1, 2));
   named_ = {1, 2};
   EXPECT_EQ(read(4), 'x');
   EXPECT_EQ(read(5), 'y') << "the first one does not have it";
   EXPECT_EQ(read(6), '-');
-  EXPECT_THAT(asked_.back().touch->unreached, IsEmpty());
+  EXPECT_THAT(asked_.back().touch().unreached(), IsEmpty());
   EXPECT_EQ(readers_[0]->others.bytes_read(), 2 * kBytes);
   EXPECT_EQ(readers_[1]->served.bytes_given(), kBytes);
 }
@@ -135,7 +135,7 @@ TEST_F(SharingTest, AReaderThatIsGoneIsAskedOnce) {
   network_.kill(readers_[1]->transport.address());
   EXPECT_EQ(read(4), 'y');
   EXPECT_EQ(read(4), 'y');
-  EXPECT_THAT(asked_.back().touch->unreached, ElementsAre(1)) << "the controller names others";
+  EXPECT_THAT(asked_.back().touch().unreached(), ElementsAre(1)) << "the controller names others";
 }
 
 // Names of the transport, and so its connections, are as few as peers are remembered.

@@ -29,7 +29,7 @@ class InlineControl {
   // Valid as long as this object.
   ControllerEnd& controller();
   // A worker joins; handlers must not wait for each other. FailedPrecondition: refused.
-  absl::Status join(const Hello& hello, CommandHandler handler);
+  absl::Status join(int32_t host, CommandHandler handler);
   // `fault` is queried before each command that is about to run.
   void set_fault(std::function<Fault(int32_t host, const Command& command)> fault);
   // Virtual seconds since the start.

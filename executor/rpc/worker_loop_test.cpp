@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::executor::internal {
 namespace worker_loop_test {
@@ -14,7 +15,7 @@ using ::testing::HasSubstr;
 class DeafDialer final : public Dialer {
  public:
   explicit DeafDialer(int& dials) : dials_(dials) {}
-  absl::StatusOr<std::shared_ptr<Wire>> dial(const Greeting&) override {
+  absl::StatusOr<std::shared_ptr<Wire>> dial(const proto::Hello&) override {
     ++dials_;
     return absl::UnavailableError("connection refused");
   }

@@ -242,17 +242,17 @@ void Sync::rest(double seconds) {
     say("scalai sync: warning: {}\n", message_of(gone));
 }
 
-absl::StatusOr<std::string> Sync::answer(const CtlRequest& request) {
-  if (request.kind == CtlRequest::Kind::kStatus) return status();
-  if (request.kind != CtlRequest::Kind::kLive)
-    return invalid("these are receivers of another run's weights: ask that one");
+absl::StatusOr<std::string> Sync::answer(const proto::CtlRequest& request) {
+  if (request.has_status()) return status();
+  if (!request.has_live()) return invalid("these are receivers of another run's weights: ask that one");
+  const proto::CtlLive& live = request.live();
   {
     const std::lock_guard lock(mutex_);
-    if (!request.job.empty() && held_.step >= 0 && request.job != held_.job)
-      return invalid(fmt::format("there is no job \"{}\"", request.job));
+    if (!live.job().empty() && held_.step >= 0 && live.job() != held_.job)
+      return invalid(fmt::format("there is no job \"{}\"", live.job()));
   }
-  if (request.optimizer) return invalid("receivers have no optimizer's state");
-  return live_.answer(kJob, request, [this] { controller_.notify("a reader"); });
+  if (live.optimizer()) return invalid("receivers have no optimizer's state");
+  return live_.answer(kJob, live, [this] { controller_.notify("a reader"); });
 }
 
 std::string Sync::status() const {

@@ -68,7 +68,7 @@ class Sync {
   // Serves readers and receives losses of receivers, for so long.
   void rest(double seconds);
   // Requests of readers and of `scalai exec ctl status`.
-  absl::StatusOr<std::string> answer(const CtlRequest& request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request);
   // Whoever waits in answer() is told that it is over. Any thread.
   void end() { live_.end(); }
 

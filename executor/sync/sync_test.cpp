@@ -153,9 +153,10 @@ TEST_F(SyncTest, ReadersOfReceiversKeepTheirStep) {
   EXPECT_EQ(ask(false, {}).gone_size(), 0);
   sync_->rest(0.1);
   EXPECT_FALSE(has(state.version()));
-  EXPECT_THAT(std::string(sync_->answer({.kind = CtlRequest::Kind::kResize}).status().message()),
-              HasSubstr("ask that one"));
-  EXPECT_THAT(*sync_->answer({.kind = CtlRequest::Kind::kStatus}), HasSubstr("\"step\": 2"));
+  EXPECT_THAT(std::string(sync_->answer({}).status().message()), HasSubstr("ask that one"));
+  proto::CtlRequest request;
+  request.mutable_status();
+  EXPECT_THAT(*sync_->answer(request), HasSubstr("\"step\": 2"));
 }
 
 }  // namespace sync_test

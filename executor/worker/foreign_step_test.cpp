@@ -43,10 +43,10 @@ TEST(ForeignStepTest, ASilentHostIsAskedOncePerStep) {
   const std::unique_ptr<Backend> backend = make_host_backend();
   Places places({.host = HostId(1), .backend = backend.get(), .transport = &here});
   ASSERT_OK(places.setup({1, 1}));
-  WorkerJoined joined{.host = 0, .hello = {}};
-  joined.hello.transport_address = there.address();
-  joined.hello.places = {{.place = "g0", .fd = -1}};
-  ASSERT_OK(places.peers({joined}, true));
+  proto::Peer peer;
+  peer.set_transport_address(there.address());
+  peer.add_places()->set_place("g0");
+  ASSERT_OK(places.peers({peer}, true));
   proto::Foreign foreign;
   foreign.set_hosts(1);
   foreign.set_version(StateVersion::live(1).wire());

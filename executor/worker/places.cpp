@@ -169,37 +169,38 @@ Places::~Places() {
   own_.clear();
 }
 
-absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_network) {
+absl::Status Places::peers(const std::vector<proto::Peer>& workers, bool force_network) {
   std::map<Location, std::shared_ptr<Remote>> remote;
   std::set<HostId> networked;
   std::map<DeviceId, Gpu> gpus;
-  for (const WorkerJoined& worker : workers) {
-    const std::vector<WorkerPlace>& places = worker.hello.places;
-    const bool here = !force_network && (worker.hello.host_name.empty() || worker.hello.host_name == machine_name());
-    const auto mapped = [&](const WorkerPlace& one) {
-      const std::optional<Location> place = parse_place(one.place);
-      return here && (one.fd >= 0 || (place && locals_->find(*place) != nullptr));
+  for (const proto::Peer& worker : workers) {
+    const HostId host(worker.host());
+    const auto& places = worker.places();
+    const bool here = !force_network && (worker.host_name().empty() || worker.host_name() == machine_name());
+    const auto mapped = [&](const proto::WorkerPlace& one) {
+      const std::optional<Location> place = parse_place(one.place());
+      return here && (one.fd() >= 0 || (place && locals_->find(*place) != nullptr));
     };
-    const bool gpus_only = here && std::all_of(places.begin(), places.end(),
-                                               [&](const WorkerPlace& one) { return mapped(one) || one.gpu >= 0; });
+    const bool gpus_only = here && std::all_of(places.begin(), places.end(), [&](const proto::WorkerPlace& one) {
+                             return mapped(one) || one.gpu() > 0;
+                           });
     const bool all_mapped = std::all_of(places.begin(), places.end(), mapped);
-    if (HostId(worker.host) != host_ && !all_mapped) {
+    if (host != host_ && !all_mapped) {
       if (transport_ != nullptr) {
-        SCALAI_RETURN_IF_ERROR(transport_->connect(HostId(worker.host), worker.hello.transport_address));
-        networked.insert(HostId(worker.host));
+        SCALAI_RETURN_IF_ERROR(transport_->connect(host, worker.transport_address()));
+        networked.insert(host);
       } else if (!gpus_only) {
         return missing("this worker was built or started without UCX: it reaches no other machine");
       }
     }
-    for (const WorkerPlace& one : places) {
-      const std::optional<Location> place = parse_place(one.place);
-      if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host, one.place));
-      if (one.gpu >= 0 && place->kind == Location::Kind::kDevice)
-        gpus[DeviceId(place->index)] = {HostId(worker.host), one.gpu};
-      if (HostId(worker.host) == host_ || !mapped(one) || one.fd < 0) continue;
+    for (const proto::WorkerPlace& one : places) {
+      const std::optional<Location> place = parse_place(one.place());
+      if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host(), one.place()));
+      if (one.gpu() > 0 && place->kind == Location::Kind::kDevice) gpus[DeviceId(place->index)] = {host, one.gpu() - 1};
+      if (host == host_ || !mapped(one) || one.fd() < 0) continue;
       auto entry = std::make_shared<Remote>();
-      entry->address = {.pid = static_cast<int32_t>(one.pid), .fd = one.fd};
-      std::from_chars(one.address.data(), one.address.data() + one.address.size(), entry->address.token);
+      entry->address = {.pid = static_cast<int32_t>(one.pid()), .fd = one.fd()};
+      std::from_chars(one.address().data(), one.address().data() + one.address().size(), entry->address.token);
       const auto known = remote_.find(*place);
       const bool same = known != remote_.end() && known->second->address == entry->address;
       remote[*place] = same ? known->second : std::move(entry);
@@ -211,21 +212,21 @@ absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_
   const std::lock_guard lock(departed_mutex_);
   departed_ = false;
   named_.clear();
-  for (const WorkerJoined& worker : workers) named_.insert(HostId(worker.host));
+  for (const proto::Peer& worker : workers) named_.insert(HostId(worker.host()));
   return absl::OkStatus();
 }
 
-std::vector<WorkerPlace> Places::addresses() const {
-  std::vector<WorkerPlace> list;
+std::vector<proto::WorkerPlace> Places::addresses() const {
+  std::vector<proto::WorkerPlace> list;
   const std::lock_guard lock(own_mutex_);
   for (const auto& [place, store] : own_) {
     const SegmentAddress address = store->address();
-    const int gpu = place.kind == Location::Kind::kDevice ? gpu_of(DeviceId(place.index)) : -1;
-    list.push_back({.place = place.str(),
-                    .pid = ::getpid(),
-                    .fd = address.fd,
-                    .address = std::to_string(address.token),
-                    .gpu = gpu});
+    proto::WorkerPlace& one = list.emplace_back();
+    one.set_place(place.str());
+    one.set_pid(::getpid());
+    one.set_fd(address.fd);
+    one.set_address(std::to_string(address.token));
+    if (place.kind == Location::Kind::kDevice) one.set_gpu(gpu_of(DeviceId(place.index)) + 1);
   }
   return list;
 }

@@ -23,7 +23,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/device/backend.h"
-#include "executor/rpc/messages.h"
 #include "executor/state/peer_segment.h"
 #include "executor/state/store.h"
 #include "executor/transport/peer_transport.h"
@@ -31,8 +30,10 @@
 #include "ptc/plan/plan.h"
 
 namespace scalai::proto {
+class Peer;
 class TensorBox;
-}
+class WorkerPlace;
+}  // namespace scalai::proto
 
 namespace scalai::executor {
 
@@ -78,9 +79,9 @@ class Places {
   // Replaces the ways to other workers' places. A worker on another machine, or with places that cannot be mapped, is
   // read through the transport; with `force_network` all are. Errors: InvalidArgument (text that is no place), NotFound
   // (there is no transport; for GPUs of this machine only read() is the error), those of PeerTransport::connect.
-  absl::Status peers(const std::vector<WorkerJoined>& workers, bool force_network);
+  absl::Status peers(const std::vector<proto::Peer>& workers, bool force_network);
   // This host's places, for the peers() of others.
-  std::vector<WorkerPlace> addresses() const;
+  std::vector<proto::WorkerPlace> addresses() const;
   // The GPU of each device that the last peers() named, devices of this host included. Devices without a GPU are
   // absent. The reference is valid while this lives; peers() changes the map.
   struct Gpu {

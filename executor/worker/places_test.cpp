@@ -27,6 +27,14 @@ constexpr TensorId kTensor(0);
 const Location kFirst = Location::device(DeviceId(0));
 const SegmentOptions kSegments{.capacity = int64_t{1} << 30, .leave_free = 0};
 
+// Of host 0.
+proto::Peer peer_of(const Places& owner, const std::string& transport_address) {
+  proto::Peer peer;
+  for (proto::WorkerPlace& place : owner.addresses()) *peer.add_places() = std::move(place);
+  peer.set_transport_address(transport_address);
+  return peer;
+}
+
 TEST(Place, NamesReadBack) {
   for (const Location& place : {Location::device(DeviceId(0)), Location::device(DeviceId(123)), Location::storage(),
                                 Location::host_memory(HostId(0)), Location::host_memory(HostId(77))})
@@ -86,12 +94,7 @@ class TwoHosts : public testing::Test {
     reader_transport_.close();
   }
 
-  WorkerJoined owner() const {
-    WorkerJoined joined{.host = 0, .hello = {}};
-    joined.hello.places = owner_.addresses();
-    joined.hello.transport_address = transport_.address();
-    return joined;
-  }
+  proto::Peer owner() const { return peer_of(owner_, transport_.address()); }
   void meet(bool force_network) { ASSERT_OK(reader_.peers({owner()}, force_network)); }
 
   // Random bytes on the owner's device.
@@ -138,7 +141,7 @@ TEST_F(TwoHosts, EachHasItsOwnPlaces) {
   EXPECT_FALSE(owner_.in_cluster(Location::host_memory(HostId(2))));
   EXPECT_FALSE(owner_.in_cluster(Location::device(DeviceId(2))));
   EXPECT_FALSE(owner_.in_cluster(Location::storage()));
-  for (const WorkerPlace& place : owner_.addresses()) EXPECT_EQ(place.pid, getpid()) << place.place;
+  for (const proto::WorkerPlace& place : owner_.addresses()) EXPECT_EQ(place.pid(), getpid()) << place.place();
 }
 
 TEST_F(TwoHosts, SetupAgainKeepsStoresAndRefusesNonsense) {
@@ -342,14 +345,14 @@ TEST_F(TwoHosts, ALimitOfDevicesIsNotOneOfHosts) {
 }
 
 TEST_F(TwoHosts, PeersRefuses) {
-  WorkerJoined odd = owner();
-  odd.hello.places.front().place = "h0.memory";
+  proto::Peer odd = owner();
+  odd.mutable_places(0)->set_place("h0.memory");
   EXPECT_TRUE(absl::IsInvalidArgument(reader_.peers({odd}, false)));
   Places alone({.host = HostId(1), .segments = kSegments, .backend = backend_.get()});
   ASSERT_OK(alone.setup({1, 1}));
   EXPECT_FALSE(alone.peers({owner()}, true).ok()) << "it has no transport";
-  WorkerJoined far = owner();
-  for (WorkerPlace& place : far.hello.places) place.fd = -1;
+  proto::Peer far = owner();
+  for (proto::WorkerPlace& place : *far.mutable_places()) place.set_fd(-1);
   EXPECT_FALSE(alone.peers({far}, false).ok());
   (void)hold(Box({0}, {10}), DType::kU8, 10);
   ASSERT_OK(reader_.peers({far}, false));
@@ -457,10 +460,7 @@ TEST(PlacesOnGpus, BoxesArePacked) {
   Places reader({.host = HostId(1), .segments = kSegments, .backend = &backend, .transport = &asking});
   ASSERT_OK(owner.setup({1, 1}));
   ASSERT_OK(reader.setup({1, 1}));
-  WorkerJoined joined{.host = 0, .hello = {}};
-  joined.hello.places = owner.addresses();
-  joined.hello.transport_address = transport.address();
-  ASSERT_OK(reader.peers({joined}, true));
+  ASSERT_OK(reader.peers({peer_of(owner, transport.address())}, true));
   const Box box({0}, {100'000});
   const Target target = value_or_die(owner.own(kFirst)->add(kVersion, kTensor, box, DType::kU8));
   std::fill_n(target.data, box.volume(), std::byte{9});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <shared_mutex>
 
-#include "executor/rpc/worker_place.h"
 #include "executor/worker/internal/device_work.h"
 #include "executor/worker/internal/file_work.h"
 #include "executor/worker/internal/holdings.h"
@@ -49,7 +48,7 @@ class Worker::Commands {
       exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = &backend});
   }
   absl::Status run(const CommandBody& body, ReplyBody& reply);
-  void introduce(Hello& hello) const { holdings_.introduce(hello); }
+  void introduce(proto::Hello& hello) const { holdings_.introduce(hello); }
 
  private:
   absl::Status setup(const CommandBody::Setup& setup, ReplyBody& reply);
@@ -108,23 +107,15 @@ absl::Status Worker::Commands::run(const CommandBody& body, ReplyBody& reply) {
 }
 
 absl::Status Worker::Commands::setup(const CommandBody::Setup& setup, ReplyBody& reply) {
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<WorkerPlace> own,
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<proto::WorkerPlace> own,
                           holdings_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}, setup.threads()));
-  for (const WorkerPlace& place : own) *reply.add_places() = pack(place);
+  *reply.mutable_places() = {own.begin(), own.end()};
   force_network_ = setup.force_network();
   return absl::OkStatus();
 }
 
 absl::Status Worker::Commands::peers(const CommandBody::Peers& peers) {
-  std::vector<WorkerJoined> list;
-  for (const proto::Peer& peer : peers.peers()) {
-    WorkerJoined& one = list.emplace_back();
-    one.host = peer.host();
-    one.hello.transport_address = peer.transport_address();
-    one.hello.host_name = peer.host_name();
-    for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
-  }
-  return places_.peers(list, force_network_);
+  return places_.peers({peers.peers().begin(), peers.peers().end()}, force_network_);
 }
 
 absl::Status Worker::Commands::join(const CommandBody::Join& join, ReplyBody& reply) {
@@ -295,7 +286,7 @@ Worker::Worker(const Options& options)
       commands_(std::make_unique<Commands>(options, *backend_, places_)) {}
 Worker::~Worker() = default;
 
-void Worker::introduce(Hello& hello) const { commands_->introduce(hello); }
+void Worker::introduce(proto::Hello& hello) const { commands_->introduce(hello); }
 
 Reply Worker::handle(const Command& command) {
   CommandBody body;

@@ -39,8 +39,8 @@ class Worker {
   // that is none), FailedPrecondition (no setup yet; a round without its plan), NotFound (a version that this worker
   // does not hold), and those of Places, Execution and checkpoint files.
   Reply handle(const Command& command);
-  // Fills in hello.places (after setup) and hello.held: the epochs that devices hold, or have room for.
-  void introduce(Hello& hello) const;
+  // Fills in places (after setup) and what is held: the epochs that devices hold, or have room for.
+  void introduce(proto::Hello& hello) const;
   // The controller has lost this host's worker: no exchange waits for it, also one under way.
   void note_departed(HostId host) { places_.note_departed(host); }
   // A newer controller takes over: an exchange that the earlier one had begun, perhaps not everywhere, is given up.

@@ -146,12 +146,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string step_text = live.SerializeAsString(),
                     sources = is_step ? sound_sources().SerializeAsString() : rest;
   Zeros transport;
-  LiveRun run({.place = "the run",
-               .patience_s = 0,
-               .kept_bytes = int64_t{1} << 20,
-               .transport = &transport,
-               .served = std::make_shared<ServedBlocks>(),
-               .ask = [&](const CtlRequest& request) { return request.touch ? sources : step_text; }});
+  LiveRun run(
+      {.place = "the run",
+       .patience_s = 0,
+       .kept_bytes = int64_t{1} << 20,
+       .transport = &transport,
+       .served = std::make_shared<ServedBlocks>(),
+       .ask = [&](const proto::CtlRequest& request) { return request.live().has_touch() ? sources : step_text; }});
   const auto step = run.newest("a");
   if (!step.ok()) {
     SCALAI_CHECK(!message_of(step.status()).empty());

@@ -27,7 +27,7 @@ class Takeover {
  private:
   absl::Status find_workers();
   absl::Status find_trainers(RunState::Job& job);
-  bool holds_state(const Hello& hello, HostId host) const;
+  bool holds_state(const proto::Hello& hello, HostId host) const;
 
   RunState& run_;
   Arrivals& arrivals_;

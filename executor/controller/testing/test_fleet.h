@@ -102,12 +102,10 @@ class Fleet {
                                                            .backend = options_.backend ? options_.backend() : nullptr,
                                                            .transport = one->transport.get()});
     WorkerOptions options{.token = kToken};
-    options.hello.host = static_cast<int32_t>(host.value);
-    options.hello.transport_address = one->transport->address();
+    options.host = static_cast<int32_t>(host.value);
     options.log = [](const std::string&) {};
-    // A dead one does not come back.
-    options.refresh = [one](Hello& hello) {
-      hello.protocol_version = one->dead ? -1 : hello.protocol_version;
+    options.introduce = [one](proto::Hello& hello) {
+      fill_hello(hello, one->transport->address(), one->dead);
       one->worker->introduce(hello);
     };
     SCALAI_ASSIGN_OR_RETURN(one->end, network_.connect(std::move(options)));

@@ -7,6 +7,7 @@
 #include "executor/rpc/token.h"
 #include "executor/secret/secret.h"
 #include "ptc/base/status.h"
+#include "ptc/base/version.h"
 #include "ptc/proto/control.grpc.pb.h"
 
 namespace scalai::executor::internal {
@@ -19,6 +20,11 @@ std::string metadata_of(const grpc::ClientContext& context, const char* key) {
 }
 
 }  // namespace
+
+absl::Status of_another_build() {
+  return absl::FailedPreconditionError(
+      fmt::format("this is no Scalai controller of this build ({}, protocol {})", kVersion, kProtocolVersion));
+}
 
 absl::StatusOr<Asker> Asker::begin(const std::shared_ptr<grpc::Channel>& channel, std::string token,
                                    std::string_view role, TimePoint until) {
@@ -34,8 +40,7 @@ absl::StatusOr<Asker> Asker::begin(const std::shared_ptr<grpc::Channel>& channel
   const grpc::Status end = stream->Finish();
   if (!exchange.challenge.empty()) return Asker(std::move(token), std::move(exchange));
   if (end.error_code() == grpc::StatusCode::UNIMPLEMENTED || end.ok()) {
-    return absl::FailedPreconditionError(
-        fmt::format("this is no Scalai controller of this build ({}, protocol {})", kVersion, kProtocolVersion));
+    return of_another_build();
   }
   return absl::UnavailableError(fmt::format("it does not answer: {}", end.error_message()));
 }

@@ -16,6 +16,9 @@ class ClientContext;
 
 namespace scalai::executor::internal {
 
+// FailedPrecondition: no Scalai controller of this build.
+absl::Status of_another_build();
+
 class Asker {
  public:
   // Asks for a challenge, until `until` at most. FailedPrecondition: no Scalai controller of this build. Unavailable:

@@ -5,6 +5,7 @@
 
 #include "executor/rpc/token.h"
 #include "executor/secret/secret.h"
+#include "ptc/base/version.h"
 
 namespace scalai::executor::internal {
 namespace {

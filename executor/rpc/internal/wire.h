@@ -1,6 +1,6 @@
 #pragma once
-// Plain values to and from the messages of control.proto, and gRPC's statuses and channels to and from ours. The
-// libraries' types are only declared here; who calls these includes their headers.
+// Commands and replies to and from the messages of control.proto, and gRPC's statuses and channels to and from ours.
+// The libraries' types are only declared here; who calls these includes their headers.
 
 #include <memory>
 #include <string>
@@ -18,9 +18,7 @@ class Status;
 
 namespace scalai::proto {
 class Command;
-class Hello;
 class Reply;
-class Welcome;
 }  // namespace scalai::proto
 
 namespace scalai::executor::internal {
@@ -28,11 +26,6 @@ namespace scalai::executor::internal {
 // Around a body: what gRPC may count on top.
 inline constexpr int64_t kEnvelopeBytes = 1 << 16;
 
-proto::Hello pack(const Greeting& greeting);
-// InvalidArgument: a held state without a version.
-absl::StatusOr<Greeting> unpack(const proto::Hello& message);
-proto::Welcome pack(const Welcome& welcome);
-Welcome unpack(const proto::Welcome& message);
 proto::Command pack(const Command& command);
 Command unpack(proto::Command message);
 proto::Reply pack(const Reply& reply);

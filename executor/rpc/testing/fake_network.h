@@ -11,6 +11,9 @@
 
 namespace scalai::executor {
 
+// What a worker of a test says of itself. A dead one speaks no protocol: no controller takes it back.
+void fill_hello(proto::Hello& hello, const std::string& transport_address, bool dead);
+
 class FakeNetwork {
  public:
   FakeNetwork();

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "executor/controller/shown_state.h"
-#include "executor/rpc/worker_place.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
@@ -98,7 +97,12 @@ proto::LiveState SyncTest::ask(bool wants, std::vector<int64_t> keeps) {
   std::atomic<bool> done = false;
   absl::StatusOr<std::string> text = "";
   std::thread reader([&] {
-    text = sync_->answer({.kind = CtlRequest::Kind::kLive, .reader = 7, .keeps = std::move(keeps), .wants = wants});
+    proto::CtlRequest request;
+    proto::CtlLive& live = *request.mutable_live();
+    live.set_reader(7);
+    *live.mutable_keeps() = {keeps.begin(), keeps.end()};
+    live.set_wants(wants);
+    text = sync_->answer(request);
     done = true;
   });
   while (!done) sync_->rest(0.01);
@@ -116,13 +120,8 @@ std::unique_ptr<Places> SyncTest::reader_places() {
   auto places = std::make_unique<Places>(Places::Options{
       .host = HostId(std::ssize(gpus) - 1), .segments = {.capacity = 1 << 20}, .backend = kBackend.get()});
   SCALAI_CHECK(places->setup(gpus).ok());
-  std::vector<WorkerJoined> workers;
-  for (const HostId host : pool_->living()) {
-    const proto::Peer peer = pool_->peer_of(host);
-    WorkerJoined& one = workers.emplace_back();
-    one.host = peer.host();
-    for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
-  }
+  std::vector<proto::Peer> workers;
+  for (const HostId host : pool_->living()) workers.push_back(pool_->peer_of(host));
   SCALAI_CHECK(places->peers(workers, false).ok());
   return places;
 }

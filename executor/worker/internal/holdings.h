@@ -13,6 +13,7 @@
 
 namespace scalai::proto {
 class CommandBody;
+class Hello;
 class ReplyBody;
 }  // namespace scalai::proto
 
@@ -39,7 +40,7 @@ class Holdings {
   Holdings(Places& places, Interface network) : places_(places), network_(std::move(network)) {}
 
   // Makes the places. Their addresses.
-  absl::StatusOr<std::vector<WorkerPlace>> setup(const std::vector<int>& gpus_of_host, int threads);
+  absl::StatusOr<std::vector<proto::WorkerPlace>> setup(const std::vector<int>& gpus_of_host, int threads);
   Places& places() const { return places_; }
   const Interface& network() const { return network_; }
   int threads() const { return threads_; }
@@ -71,8 +72,8 @@ class Holdings {
   std::optional<int64_t> step_of(const VersionKey& key) const;
   void note(const VersionKey& key, int64_t step);
   void note_gone(const std::function<bool(const VersionKey&)>& is_gone);
-  // Fills in hello.places, after setup(), and hello.held.
-  void introduce(Hello& hello) const;
+  // Fills in places, after setup(), and what is held.
+  void introduce(proto::Hello& hello) const;
 
  private:
   absl::StatusOr<WorkerJob*> know(int32_t index, const std::string& name, const std::string& state,
@@ -83,7 +84,7 @@ class Holdings {
   int threads_ = 1;
   std::map<int32_t, std::unique_ptr<WorkerJob>> jobs_;
   mutable std::mutex mutex_;  // guards the members below
-  std::vector<WorkerPlace> own_places_;
+  std::vector<proto::WorkerPlace> own_places_;
   std::map<VersionKey, int64_t> steps_;  // of each version that devices hold
 };
 
