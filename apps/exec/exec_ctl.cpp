@@ -19,12 +19,12 @@ namespace {
 
 namespace ex = scalai::executor;
 
-absl::StatusOr<ex::CtlTarget> target_of(const Arguments& arguments) {
-  ex::CtlTarget target{.address = arguments.text("controller")};
+absl::StatusOr<ex::rpc::CtlTarget> target_of(const Arguments& arguments) {
+  ex::rpc::CtlTarget target{.address = arguments.text("controller")};
   if (arguments.has("run")) {
     SCALAI_ASSIGN_OR_RETURN(target, RunFolder(arguments.text("run")).target());
   } else {
-    SCALAI_ASSIGN_OR_RETURN(target.token, ex::read_token(arguments.text("token-file")));
+    SCALAI_ASSIGN_OR_RETURN(target.token, ex::rpc::read_token(arguments.text("token-file")));
   }
   if (arguments.has("ca-file")) target.ca_file = arguments.text("ca-file");
   target.timeout_s = arguments.seconds("timeout");
@@ -72,7 +72,7 @@ int ctl_command(const Arguments& arguments) {
     return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
   const auto target = target_of(arguments);
   if (!target.ok()) return report_error(target.status());
-  const auto answer = ex::ask_controller(*target, request);
+  const auto answer = ex::rpc::ask_controller(*target, request);
   if (!answer.ok()) return report_error(answer.status());
   const bool table = what == "status" && arguments.text("format") == "table";
   const auto shown = table ? status_table(*answer) : answer;

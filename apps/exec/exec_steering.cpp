@@ -16,7 +16,7 @@ namespace scalai::apps {
 
 namespace ex = scalai::executor;
 
-void Steering::begin(ex::ControllerEnd& controller) {
+void Steering::begin(ex::rpc::ControllerEnd& controller) {
   const std::lock_guard lock(mutex_);
   controller_ = &controller;
   phase_ = Phase::kDuring;

@@ -33,14 +33,14 @@ class Steering {
 
   // Called by the thread of the run: at its begin, during it, and at its end. The controller, which requests wake,
   // lives until end().
-  void begin(executor::ControllerEnd& controller);
+  void begin(executor::rpc::ControllerEnd& controller);
   void watch(double at_s, const control::Control& control);  // which lives until end()
   void pass_time(double at_s);                               // since the last watch()
   void end();
   enum class Phase { kBefore, kDuring, kAfter };
   Phase phase() const;
-  executor::LiveRequests& requests() { return requests_; }
-  executor::LiveSteps& live() { return live_; }
+  executor::controller::LiveRequests& requests() { return requests_; }
+  executor::controller::LiveSteps& live() { return live_; }
 
  private:
   void ask(control::EventBody request);
@@ -53,12 +53,12 @@ class Steering {
 
   const scenario::Scenario& scenario_;
   const std::string strategy_;
-  executor::LiveRequests requests_;
-  executor::LiveSteps live_;
+  executor::controller::LiveRequests requests_;
+  executor::controller::LiveSteps live_;
   mutable std::mutex mutex_;
   Phase phase_ = Phase::kBefore;
-  executor::ControllerEnd* controller_ = nullptr;  // during the run
-  const control::Control* control_ = nullptr;      // of the run's thread
+  executor::rpc::ControllerEnd* controller_ = nullptr;  // during the run
+  const control::Control* control_ = nullptr;           // of the run's thread
   double at_s_ = 0;
   std::vector<control::JobStatus> jobs_;
   std::vector<control::LossRecord> losses_;

@@ -42,7 +42,7 @@ class SteeringTest : public ::testing::Test {
 
   const Driver driver_{"until: \"9s\"\n" + job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }") +
                        job_text("b", "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" }")};
-  executor::InlineControl nobody_{{}, 1};
+  executor::rpc::InlineControl nobody_{{}, 1};
   Steering steering_{driver_.scenario(), "reshard"};
 };
 
@@ -66,7 +66,7 @@ TEST_F(SteeringTest, RequestsBecomeEventsAndWakeTheController) {
   EXPECT_EQ(std::get<control::UserDrain>(events[1]).devices, control::testing::device_ids({2, 3}));
   EXPECT_TRUE(std::holds_alternative<control::UserStop>(events[2]));
   const auto woken = nobody_.controller().next_event(0);
-  EXPECT_TRUE(woken && std::holds_alternative<executor::Note>(*woken));
+  EXPECT_TRUE(woken && std::holds_alternative<executor::rpc::Note>(*woken));
 }
 
 TEST_F(SteeringTest, WhatCannotBeIsRefusedWithTheReason) {
@@ -82,7 +82,7 @@ TEST_F(SteeringTest, WhatCannotBeIsRefusedWithTheReason) {
 
 TEST(SteeringChoice, AJobThatChoosesMayBeGivenAnyNumber) {
   const Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 4 parallel: choose"));
-  executor::InlineControl nobody({}, 1);
+  executor::rpc::InlineControl nobody({}, 1);
   Steering steering(driver.scenario(), "reshard");
   steering.begin(nobody.controller());
   EXPECT_TRUE(steering.answer(resize("", 7)).ok());

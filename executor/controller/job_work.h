@@ -18,7 +18,7 @@
 #include "executor/controller/trainer_work.h"
 #include "ptc/cost/change/stages.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 // The result of a stage's work.
 struct StageOutcome {
@@ -63,11 +63,11 @@ class JobWork {
   // execution. Errors: those of WorkerPool::tell.
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of WorkerPool::tell.
-  absl::Status forget(StateVersion version) { return commands_.forget(version); }
+  absl::Status forget(state::StateVersion version) { return commands_.forget(version); }
   // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is
   // about to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is
   // left after an error. Not during run_stage().
-  absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
+  absl::StatusOr<proto::LiveState> show_live(state::StateVersion version, const LiveSteps::Kind& kind);
   // Drops all of these that workers have: an earlier controller's. Errors: those of WorkerPool::tell.
   absl::Status forget_live() { return commands_.forget_live(); }
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
@@ -143,4 +143,4 @@ class JobWork {
 // WorkerPool::call and WorkerPool::refresh.
 absl::Status fail_devices(WorkerPool& pool, HostId host, const std::vector<DeviceId>& devices);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

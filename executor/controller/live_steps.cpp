@@ -12,7 +12,10 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using state::StateVersion;
+
 namespace {
 
 constexpr int64_t kMostBlockBytes = int64_t{1} << 30;  // of a touch: far more than readers have
@@ -219,4 +222,4 @@ std::vector<StateVersion> LiveSteps::take_unkept(int job) {
   return unkept;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -34,7 +34,7 @@ class LiveState;
 class LiveTouch;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct LiveLimits {
   double patience_s = 5;              // of one request; then it is told to ask again
@@ -72,12 +72,12 @@ class LiveSteps {
   };
   // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show`
   // shows. An error of `show` is theirs, and returned.
-  using Show = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, const Kind& kind)>;
+  using Show = std::function<absl::StatusOr<proto::LiveState>(state::StateVersion version, const Kind& kind)>;
   absl::Status serve(int job, int64_t epoch, int64_t step, const Show& show);
   // The job changes: nobody gets what is fleeting any more.
   void lose_fleeting(int job);
   // What of the job nobody keeps; it is forgotten here.
-  std::vector<StateVersion> take_unkept(int job);
+  std::vector<state::StateVersion> take_unkept(int job);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -116,4 +116,4 @@ class LiveSteps {
   std::list<Waiting> waiting_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

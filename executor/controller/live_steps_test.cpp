@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace live_steps_test {
 
 using ::testing::ElementsAre;
@@ -43,16 +43,17 @@ class LiveStepsTest : public ::testing::Test {
   }
   absl::StatusOr<proto::LiveState> tell(const proto::CtlLive& what) { return ask(what).get(); }
   absl::Status serve(int64_t step, int64_t epoch = 0) {
-    return steps_.serve(0, epoch, step,
-                        [&](StateVersion version, const LiveSteps::Kind& kind) -> absl::StatusOr<proto::LiveState> {
-                          ++copies_;
-                          fleeting_ = kind.fleeting;
-                          if (!broken_.ok()) return broken_;
-                          proto::LiveState state;
-                          state.set_step(step);
-                          state.set_version(version.wire());
-                          return state;
-                        });
+    return steps_.serve(
+        0, epoch, step,
+        [&](state::StateVersion version, const LiveSteps::Kind& kind) -> absl::StatusOr<proto::LiveState> {
+          ++copies_;
+          fleeting_ = kind.fleeting;
+          if (!broken_.ok()) return broken_;
+          proto::LiveState state;
+          state.set_step(step);
+          state.set_version(version.wire());
+          return state;
+        });
   }
   // A reader gets the state of this step, by a copy or one that is there.
   proto::LiveState given(uint64_t reader, int64_t step, std::vector<int64_t> keeps = {}) {
@@ -118,7 +119,7 @@ TEST_F(LiveStepsTest, ReadersOfOneStepShareACopyThatGoesWithTheLast) {
   EXPECT_TRUE(tell(request(2, false)).ok());
   EXPECT_THAT(steps_.take_unkept(0), IsEmpty()) << "the third reads it";
   EXPECT_TRUE(tell(request(3, false)).ok());
-  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(*StateVersion::from_wire(one.version())));
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(*state::StateVersion::from_wire(one.version())));
   EXPECT_THAT(tell(request(3, false, {one.version()}))->gone(), ElementsAre(one.version()));
   EXPECT_FALSE(steps_.watched(0));
 }
@@ -235,7 +236,7 @@ TEST_F(LiveStepsTest, WhatStaysServesWhoeverTakesWhatIsFleeting) {
   EXPECT_FALSE(fleeting_);
   EXPECT_EQ(copies_, 2);
   EXPECT_TRUE(tell(request(1, false)).ok());
-  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(StateVersion::from_wire(fleeting).value()));
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(state::StateVersion::from_wire(fleeting).value()));
   auto again = ask(brief);
   ASSERT_TRUE(serve(7).ok());
   EXPECT_EQ(again.get().value().version(), stays);
@@ -255,4 +256,4 @@ TEST_F(LiveStepsTest, AfterAChangeThatIsGivenUpNobodyGetsWhatWentWithIt) {
 }
 
 }  // namespace live_steps_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

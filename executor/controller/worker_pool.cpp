@@ -12,7 +12,9 @@
 #include "ptc/plan/plan.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using rpc::WorkerJoined;
 
 using proto::CommandBody;
 using proto::ReplyBody;
@@ -38,7 +40,7 @@ absl::Status check_reply(const ReplyBody& reply) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPoolOptions options)
+WorkerPool::WorkerPool(const cluster::Cluster& cluster, rpc::ControllerEnd& controller, WorkerPoolOptions options)
     : cluster_(cluster),
       controller_(controller),
       options_(std::move(options)),
@@ -156,7 +158,7 @@ absl::Status WorkerPool::kill(HostId host) {
   return absl::OkStatus();
 }
 
-std::string WorkerPool::why_lost(const WorkerLost& lost) const {
+std::string WorkerPool::why_lost(const rpc::WorkerLost& lost) const {
   if (lost.clean) return lost.reason;
   const std::string why = options_.why_lost ? options_.why_lost(HostId(lost.host)) : "";
   if (!why.empty()) return fmt::format("{}: {}", lost.reason, why);
@@ -165,7 +167,7 @@ std::string WorkerPool::why_lost(const WorkerLost& lost) const {
                      pids_[static_cast<size_t>(lost.host)], machine);
 }
 
-bool WorkerPool::is_ours(const WorkerLost& lost) const {
+bool WorkerPool::is_ours(const rpc::WorkerLost& lost) const {
   return lost.session == sessions_[static_cast<size_t>(lost.host)];
 }
 
@@ -278,17 +280,17 @@ absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what,
 }
 
 absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what, const Calls& calls) {
-  std::vector<Call> list;
+  std::vector<rpc::Call> list;
   for (const auto& [host, body] : calls)
     list.push_back({.host = host.value, .command = {.what = what, .body = body.SerializeAsString()}});
-  const std::vector<absl::StatusOr<Reply>> outcomes = controller_.call_all(std::move(list), options_.deadline_s);
+  const std::vector<absl::StatusOr<rpc::Reply>> outcomes = controller_.call_all(std::move(list), options_.deadline_s);
   std::vector<ReplyBody> replies;
-  SCALAI_RETURN_IF_ERROR(first_error(outcomes));
-  for (const absl::StatusOr<Reply>& outcome : outcomes) {
+  SCALAI_RETURN_IF_ERROR(rpc::first_error(outcomes));
+  for (const absl::StatusOr<rpc::Reply>& outcome : outcomes) {
     if (!replies.emplace_back().ParseFromString(outcome->body)) return failed("a worker's reply cannot be read");
     SCALAI_RETURN_IF_ERROR(check_reply(replies.back()));
   }
   return replies;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -18,7 +18,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -101,7 +101,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
   asked.set_digest_bytes(options.digest_bytes);
   asked.set_stats(options.stats);
   if (wants) asked.set_version(options.version);
-  asked.set_host_name(machine_name());
+  asked.set_host_name(rpc::machine_name());
   if (others != nullptr) asked.set_transport_address(options.transport->address());
   std::vector<std::shared_ptr<const Step>> held;
   {
@@ -115,7 +115,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
   }
   for (const auto& step : held) asked.add_keeps(step->version());
   SCALAI_ASSIGN_OR_RETURN(const std::string text,
-                          options.ask ? options.ask(request) : ask_controller(options.target, request));
+                          options.ask ? options.ask(request) : rpc::ask_controller(options.target, request));
   proto::LiveState live;
   if (!live.ParseFromString(text)) return failed("the controller's answer is no state of a job");
   for (const int64_t gone : live.gone()) {
@@ -229,4 +229,4 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::newest(const std::strin
   }
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

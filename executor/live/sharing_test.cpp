@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace sharing_test {
 
 using ::testing::ElementsAre;
@@ -53,7 +53,7 @@ class SharingTest : public ::testing::Test {
       ASSERT_TRUE(blocks->read(number, kBytes, 0, all, source).ok());
     }
     ServedBlocks served;
-    LoopbackTransport transport;
+    transport::LoopbackTransport transport;
     OtherReaders others;
     std::shared_ptr<Blocks> blocks = std::make_shared<Blocks>(2 * kBytes, kBytes);
   };
@@ -90,7 +90,7 @@ class SharingTest : public ::testing::Test {
   }
 
   double patience_s_ = 60;
-  LoopbackNetwork network_;
+  transport::LoopbackNetwork network_;
   std::vector<std::unique_ptr<Reader>> readers_;
   std::vector<uint64_t> named_;
   std::vector<proto::CtlLive> asked_;
@@ -142,23 +142,23 @@ TEST_F(SharingTest, AReaderThatIsGoneIsAskedOnce) {
 TEST_F(SharingTest, PeersAreForgotten) {
   constexpr uint64_t kMost = 2, kReaders = 6;
   std::set<int64_t> names;
-  class Counting final : public PeerTransport {
+  class Counting final : public transport::PeerTransport {
    public:
-    Counting(PeerTransport& inner, std::set<int64_t>& names) : inner_(inner), names_(names) {}
+    Counting(transport::PeerTransport& inner, std::set<int64_t>& names) : inner_(inner), names_(names) {}
     std::string address() const override { return inner_.address(); }
     absl::Status connect(HostId peer, std::string_view address) override {
       names_.insert(peer.value);
       return inner_.connect(peer, address);
     }
-    using PeerTransport::fetch;
+    using transport::PeerTransport::fetch;
     absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
-                       Deadline deadline) override {
+                       transport::Deadline deadline) override {
       return inner_.fetch(peer, request, dst, deadline);
     }
     void close() override { inner_.close(); }
 
    private:
-    PeerTransport& inner_;
+    transport::PeerTransport& inner_;
     std::set<int64_t>& names_;
   } counting(readers_[0]->transport, names);
   OtherReaders others(
@@ -235,4 +235,4 @@ TEST_F(SharingTest, ABlockOfAnotherSizeOrNoRequestIsRefused) {
 }
 
 }  // namespace sharing_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -18,7 +18,7 @@
 #include "ptc/base/thread.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::Clock;
@@ -177,7 +177,7 @@ class WorkersService final : public proto::Workers::Service {
   grpc::Status Session(grpc::ServerContext* context, SessionStream* stream) override {
     if (grpc::Status status = guard_.admit(*context, internal::kWorkerRole); !status.ok()) return status;
     stream->SendInitialMetadata();
-    const auto session = std::make_shared<executor::Session>(*context, *stream);
+    const auto session = std::make_shared<rpc::Session>(*context, *stream);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       sessions_.insert(session);
@@ -197,7 +197,7 @@ class WorkersService final : public proto::Workers::Service {
   ControllerCore& core_;
   internal::Guard& guard_;
   std::mutex mutex_;
-  std::set<std::shared_ptr<executor::Session>> sessions_;
+  std::set<std::shared_ptr<rpc::Session>> sessions_;
 };
 
 class CtlService final : public proto::Ctl::Service {
@@ -340,10 +340,10 @@ Server::~Server() {
 absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(const ServerOptions& options) {
   SCALAI_RETURN_IF_ERROR(ControllerCore::check(options.controller));
   SCALAI_RETURN_IF_ERROR(check_token(options.token));
-  SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, random_bytes(kMacBytes));
+  SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, secret::random_bytes(secret::kMacBytes));
   auto server = std::make_unique<Server>(options, std::move(challenge_key));
   SCALAI_RETURN_IF_ERROR(server->listen(options));
   return server;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

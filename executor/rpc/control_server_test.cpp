@@ -31,7 +31,7 @@
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -443,4 +443,4 @@ TEST_F(ServerTest, AStoppedControllerIsSilent) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

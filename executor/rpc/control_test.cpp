@@ -15,7 +15,7 @@
 #include "ptc/base/version.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -462,4 +462,4 @@ TEST_P(Control, ManyThreadsCallAtOnce) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

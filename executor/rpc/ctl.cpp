@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 struct CtlLine::State {
   std::string address;
@@ -74,4 +74,4 @@ absl::StatusOr<std::string> ask_controller(const CtlTarget& target, const proto:
   return line->ask(request);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

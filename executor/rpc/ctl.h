@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "executor/rpc/messages.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 struct CtlTarget {
   std::string address;
@@ -40,4 +40,4 @@ class CtlLine {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

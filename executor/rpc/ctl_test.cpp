@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace ctl_test {
 
 using ::testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST_F(CtlTest, CtlWithoutAHandlerIsTold) {
 }
 
 }  // namespace ctl_test
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

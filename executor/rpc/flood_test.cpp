@@ -20,7 +20,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 constexpr size_t kPart = size_t{1} << 20;
@@ -161,4 +161,4 @@ TEST_F(IdleFloodTest, ConnectionsThatSayNothingKeepNobodyOut) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

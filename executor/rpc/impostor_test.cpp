@@ -16,7 +16,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -111,7 +111,7 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
 
   static void lie(grpc::ServerContext& context) {
     context.AddInitialMetadata(internal::kRunKey, "run");
-    context.AddInitialMetadata(internal::kProofKey, std::string(kMacBytes, 'x'));
+    context.AddInitialMetadata(internal::kProofKey, std::string(secret::kMacBytes, 'x'));
   }
   void note(std::string text) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -206,4 +206,4 @@ TEST_P(ImpostorTest, CtlKeepsTheTokenAndItsRequest) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -11,7 +11,7 @@
 #include "ptc/base/version.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::ControllerCore;
@@ -133,4 +133,4 @@ absl::Status InlineControl::join(int32_t host, CommandHandler handler) { return 
 void InlineControl::set_fault(std::function<Fault(int32_t, const Command&)> fault) { core_->fault = std::move(fault); }
 double InlineControl::time_s() const { return std::chrono::duration<double>(core_->now().time_since_epoch()).count(); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

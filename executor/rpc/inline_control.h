@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 enum class Fault {
   kNone,
@@ -40,4 +40,4 @@ class InlineControl {
   const std::unique_ptr<Core> core_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

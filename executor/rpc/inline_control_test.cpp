@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST_F(Inline, ALostHostMayJoinAgain) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

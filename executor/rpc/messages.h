@@ -18,7 +18,7 @@ class CtlRequest;
 class Hello;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
 inline constexpr int32_t kProtocolVersion = 8;
@@ -78,4 +78,4 @@ using CtlHandler = std::function<absl::StatusOr<std::string>(const proto::CtlReq
 
 using LogLine = std::function<void(const std::string&)>;
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -13,7 +13,7 @@ namespace scalai::proto {
 class Welcome;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 struct WorkerOptions {
   std::string address;  // "127.0.0.1:7000"
@@ -47,4 +47,4 @@ class WorkerEnd {
   virtual void stop(const std::string& reason) = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

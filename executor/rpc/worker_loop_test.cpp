@@ -6,7 +6,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace worker_loop_test {
 
 using ::testing::HasSubstr;
@@ -36,4 +36,4 @@ TEST(WorkerLoop, AsksLessAndLessOften) {
 }
 
 }  // namespace worker_loop_test
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

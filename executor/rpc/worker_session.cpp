@@ -17,7 +17,7 @@
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::Clock;
@@ -266,4 +266,4 @@ absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerSession::connect(WorkerOptions 
   return internal::WorkerLoop::connect(std::move(options), std::move(dialer));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

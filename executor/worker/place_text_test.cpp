@@ -6,7 +6,11 @@
 #include "executor/worker/places.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::value_or_die;
+using tensor::Box;
+
 namespace {
 
 TEST(Place, NamesReadBack) {
@@ -43,4 +47,4 @@ TEST(TensorBoxMessage, WhatIsNoBoxIsRefused) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -16,7 +16,10 @@
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::StateVersion;
+using state::VersionKey;
 
 namespace {
 
@@ -42,7 +45,7 @@ bool only_reads(const CommandBody& body) {
 // The commands by kind; those on the life of places and versions are done here.
 class Worker::Commands {
  public:
-  Commands(const Options& options, Backend& backend, Places& places)
+  Commands(const Options& options, device::Backend& backend, Places& places)
       : places_(places), holdings_(places, options.network) {
     if (options.nccl)
       exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = &backend});
@@ -220,7 +223,7 @@ absl::Status Worker::Commands::commit(const CommandBody::Commit& commit) {
 }
 
 void Worker::Commands::tell_of_huge_pages() {
-  if (!verbose() || huge_page_support().page_bytes == 0) return;
+  if (!verbose() || state::huge_page_support().page_bytes == 0) return;
   int64_t huge = 0, used = 0;
   for (const DeviceId device : places_.devices()) {
     huge += holdings_.store(device).bytes_on_huge_pages();
@@ -242,7 +245,7 @@ void Worker::Commands::use_freed_memory() {
 absl::Status Worker::Commands::forget(const CommandBody::Forget& forget) {
   if (forget.live_copies()) {
     copies_.forget_all(forget.job());
-    for (Store* store : places_.stores()) {
+    for (state::Store* store : places_.stores()) {
       for (const VersionKey& one : store->versions()) {
         if (one.job == forget.job() && one.version.is_live()) store->drop(one);
       }
@@ -253,7 +256,7 @@ absl::Status Worker::Commands::forget(const CommandBody::Forget& forget) {
   WorkerJob& job = holdings_.job(key.job);
   if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();
   copies_.forget(key);
-  for (Store* store : places_.stores()) store->drop(key);
+  for (state::Store* store : places_.stores()) store->drop(key);
   use_freed_memory();
   job.collections.erase(key.version);
   holdings_.note_gone([&](const VersionKey& one) { return one == key; });
@@ -274,7 +277,7 @@ absl::Status Worker::Commands::fail(const CommandBody::Fail& fail) {
 }
 
 Worker::Worker(const Options& options)
-    : backend_(options.backend ? options.backend : make_host_backend()),
+    : backend_(options.backend ? options.backend : device::make_host_backend()),
       locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
       places_({.host = options.host,
                .segments = options.segments,
@@ -288,9 +291,9 @@ Worker::~Worker() = default;
 
 void Worker::introduce(proto::Hello& hello) const { commands_->introduce(hello); }
 
-Reply Worker::handle(const Command& command) {
+rpc::Reply Worker::handle(const rpc::Command& command) {
   CommandBody body;
-  Reply reply;
+  rpc::Reply reply;
   if (!body.ParseFromString(command.body)) {
     reply.status = invalid("a command that cannot be read");
     return reply;
@@ -312,4 +315,4 @@ Reply Worker::handle(const Command& command) {
   return reply;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

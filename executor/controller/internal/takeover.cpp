@@ -5,7 +5,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 absl::Status Takeover::find() {
   if (std::exchange(is_due_, false)) SCALAI_RETURN_IF_ERROR(find_workers());
@@ -86,4 +86,4 @@ absl::Status Takeover::begin_again() {
   return std::exchange(to_begin_again_, false) ? executions_.begin_again() : absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -5,7 +5,7 @@
 
 #include "executor/controller/internal/training_progress.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class Takeover {
  public:
@@ -38,4 +38,4 @@ class Takeover {
   bool to_begin_again_ = false;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

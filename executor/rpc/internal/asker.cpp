@@ -10,7 +10,7 @@
 #include "ptc/base/version.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 std::string metadata_of(const grpc::ClientContext& context, const char* key) {
@@ -29,7 +29,7 @@ absl::Status of_another_build() {
 absl::StatusOr<Asker> Asker::begin(const std::shared_ptr<grpc::Channel>& channel, std::string token,
                                    std::string_view role, TimePoint until) {
   Exchange exchange{.role = std::string(role), .challenge = "", .nonce = ""};
-  SCALAI_ASSIGN_OR_RETURN(exchange.nonce, random_bytes(kNonceBytes));
+  SCALAI_ASSIGN_OR_RETURN(exchange.nonce, secret::random_bytes(secret::kNonceBytes));
   grpc::ClientContext context;
   set_deadline(context, until);
   const auto stub = proto::Door::NewStub(channel);
@@ -56,9 +56,9 @@ absl::StatusOr<std::string> Asker::check(const grpc::ClientContext& context) con
   const std::string proof = metadata_of(context, kProofKey);
   if (proof.empty()) return absl::NotFoundError("it did not prove that it knows the token");
   std::string run_id = metadata_of(context, kRunKey);
-  if (same_secret(proof, proof_of_controller(token_, exchange_, run_id))) return run_id;
+  if (secret::same_secret(proof, proof_of_controller(token_, exchange_, run_id))) return run_id;
   return absl::UnauthenticatedError(fmt::format(
       "it does not know the token (from {} or a token file): another program listens there", kTokenVariable));
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

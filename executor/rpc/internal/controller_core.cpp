@@ -9,7 +9,7 @@
 #include "ptc/base/version.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 Clock::duration seconds(double value) {
   constexpr double kDay = 86400;
@@ -52,7 +52,7 @@ std::optional<Refusal> ControllerCore::refusal_of(const proto::Hello& hello) con
                                hello.build_version(), hello.protocol_version(), kVersion, kProtocolVersion)};
   }
   for (const proto::HeldState& held : hello.held()) {
-    if (const auto version = StateVersion::from_wire(held.version()); !version.ok())
+    if (const auto version = state::StateVersion::from_wire(held.version()); !version.ok())
       return Refusal{message_of(version.status())};
   }
   if (!hello.run_id().empty() && hello.run_id() != options_.run_id) {
@@ -317,4 +317,4 @@ std::vector<absl::StatusOr<Reply>> ControllerCore::call_all(std::vector<Call> ca
   return take(ids, "not waited for, another worker was lost");
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

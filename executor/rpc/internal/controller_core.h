@@ -20,7 +20,7 @@ namespace scalai::proto {
 class Welcome;
 }
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
@@ -116,4 +116,4 @@ class ControllerCore : public ControllerEnd {
   std::optional<std::string> dismissed_;  // why; whoever joins from now on is told too
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

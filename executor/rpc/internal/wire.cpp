@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 // gRPC takes deadlines of the system clock only.
@@ -88,4 +88,4 @@ bool wait_connected(grpc::Channel& channel, TimePoint until) { return channel.Wa
 
 void set_deadline(grpc::ClientContext& context, TimePoint until) { context.set_deadline(system_time(until)); }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

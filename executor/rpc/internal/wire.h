@@ -21,7 +21,7 @@ class Command;
 class Reply;
 }  // namespace scalai::proto
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 // Around a body: what gRPC may count on top.
 inline constexpr int64_t kEnvelopeBytes = 1 << 16;
@@ -40,4 +40,4 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const std::string& a
 bool wait_connected(grpc::Channel& channel, TimePoint until);
 void set_deadline(grpc::ClientContext& context, TimePoint until);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

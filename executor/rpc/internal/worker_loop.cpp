@@ -16,7 +16,7 @@
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 // It only has to differ between worker processes, so this is not the seeded source of results.
@@ -214,4 +214,4 @@ void WorkerLoop::stop(const std::string& reason) {
   changed_.notify_all();
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

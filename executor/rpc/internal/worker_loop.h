@@ -15,7 +15,7 @@
 #include "executor/rpc/internal/worker_core.h"
 #include "executor/rpc/worker_end.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 struct Dismissed {
   std::string reason;
@@ -89,4 +89,4 @@ class WorkerLoop final : public WorkerEnd {
   std::thread reader_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -13,7 +13,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 using internal::ControllerCore;
 using internal::Departed;
@@ -168,4 +168,4 @@ absl::StatusOr<std::unique_ptr<WorkerEnd>> FakeNetwork::connect(WorkerOptions op
   return internal::WorkerLoop::connect(std::move(options), std::move(dialer));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

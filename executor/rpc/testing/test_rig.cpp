@@ -2,7 +2,7 @@
 
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 
 WorkerOptions worker_options(int32_t host) {
   return {.token = kToken,
@@ -19,4 +19,4 @@ WorkerOptions worker_options(int32_t host) {
 
 int TestWorker::host() const { return end_->welcome().host(); }
 
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

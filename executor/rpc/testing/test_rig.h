@@ -16,7 +16,7 @@
 #include "executor/rpc/testing/fake_network.h"
 #include "executor/rpc/worker_session.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 
 inline constexpr double kPatience_s = 60;  // for what must happen; a loaded machine is slow
 inline constexpr const char* kToken = "0123456789abcdef-test";
@@ -152,4 +152,4 @@ class TestWorker {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -7,7 +7,9 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
+
+using state::StateVersion;
 
 using proto::CommandBody;
 
@@ -72,13 +74,13 @@ void SyncTest::train(int64_t step, const std::set<HostId>& hosts) {
 }
 
 Shown SyncTest::shown() {
-  const ShownState what{.job = kTrained,
-                        .name = "a",
-                        .step = step_,
-                        .gpus_of_host = std::vector<int>(kHosts, kGpus),
-                        .collection = &from_};
-  return Shown(show_state(*training_, training_->living(), what, StateVersion::live(next_++),
-                          {.digest_bytes = setup_.digest_bytes})
+  const controller::ShownState what{.job = kTrained,
+                                    .name = "a",
+                                    .step = step_,
+                                    .gpus_of_host = std::vector<int>(kHosts, kGpus),
+                                    .collection = &from_};
+  return Shown(controller::show_state(*training_, training_->living(), what, StateVersion::live(next_++),
+                                      {.digest_bytes = setup_.digest_bytes})
                    .value(),
                from_);
 }
@@ -112,12 +114,12 @@ proto::LiveState SyncTest::ask(bool wants, std::vector<int64_t> keeps) {
   return state;
 }
 
-std::unique_ptr<Places> SyncTest::reader_places() {
-  static const std::unique_ptr<Backend> kBackend = make_host_backend();
+std::unique_ptr<worker::Places> SyncTest::reader_places() {
+  static const std::unique_ptr<device::Backend> kBackend = device::make_host_backend();
   std::vector<int> gpus;
   for (const cluster::Host& host : cluster_.hosts) gpus.push_back(host.gpus);
   gpus.push_back(0);
-  auto places = std::make_unique<Places>(Places::Options{
+  auto places = std::make_unique<worker::Places>(worker::Places::Options{
       .host = HostId(std::ssize(gpus) - 1), .segments = {.capacity = 1 << 20}, .backend = kBackend.get()});
   SCALAI_CHECK(places->setup(gpus).ok());
   std::vector<proto::Peer> workers;
@@ -149,18 +151,19 @@ std::string SyncTest::wrong_on(HostId host, int64_t step, int64_t epoch) {
   return text;
 }
 
-std::map<int32_t, uint64_t> SyncTest::sums(WorkerPool& pool, int32_t job, int64_t epoch) {
+std::map<int32_t, uint64_t> SyncTest::sums(controller::WorkerPool& pool, int32_t job, int64_t epoch) {
   CommandBody body;
   body.mutable_digest()->set_job(job);
   body.mutable_digest()->set_version(StateVersion::epoch(epoch).wire());
   std::map<std::pair<int32_t, std::string>, uint64_t> boxes;
   const std::vector<proto::ReplyBody> replies = pool.call("digest", pool.living(), body).value();
   for (const proto::ReplyBody& reply : replies) {
-    for (const proto::PieceSum& one : reply.sums()) boxes[{one.box().tensor(), box_of(one.box())->str()}] = one.sum();
+    for (const proto::PieceSum& one : reply.sums())
+      boxes[{one.box().tensor(), worker::box_of(one.box())->str()}] = one.sum();
   }
   std::map<int32_t, uint64_t> all;
   for (const auto& [box, sum] : boxes) all[box.first] += sum;
   return all;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -9,7 +9,9 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::VersionKey;
 
 absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
   SCALAI_ASSIGN_OR_RETURN(collection::CollectionFile file, collection::parse_collection(text, "collection"));
@@ -17,7 +19,7 @@ absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
 }
 
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version) {
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(wire_version));
+  SCALAI_ASSIGN_OR_RETURN(const state::StateVersion version, state::StateVersion::from_wire(wire_version));
   return VersionKey{job, version};
 }
 
@@ -45,7 +47,7 @@ WorkerJob& Holdings::job(int32_t job) {
 }
 
 absl::StatusOr<WorkerJob*> Holdings::know(int32_t index, const std::string& name, const std::string& state,
-                                          TrainerProgram program) {
+                                          trainers::TrainerProgram program) {
   WorkerJob& job = this->job(index);
   program.interface = network_.name;
   if (program.command.empty()) {
@@ -103,4 +105,4 @@ void Holdings::introduce(proto::Hello& hello) const {
   }
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker
