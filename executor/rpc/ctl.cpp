@@ -56,7 +56,7 @@ absl::StatusOr<std::string> CtlLine::ask(const proto::CtlRequest& request) {
   if (state_->stream == nullptr) return absl::UnavailableError("the connection has ended");
   proto::CtlReply reply;
   if (state_->stream->Write(request) && state_->stream->Read(&reply)) return std::move(*reply.mutable_answer());
-  return failure(end(absl::UnavailableError("it ended the connection without an answer")));
+  return failure(end(absl::UnavailableError("it ended the call without an answer")));
 }
 
 absl::Status CtlLine::end(absl::Status otherwise) {

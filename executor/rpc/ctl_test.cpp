@@ -2,14 +2,16 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <thread>
 
 #include "executor/rpc/control_server.h"
+#include "executor/rpc/internal/handshake.h"
 #include "executor/rpc/testing/test_rig.h"
 #include "ptc/base/status.h"
-#include "ptc/proto/control.pb.h"
+#include "ptc/proto/control.grpc.pb.h"
 
 namespace scalai::executor::rpc::testing {
 namespace ctl_test {
@@ -77,6 +79,26 @@ TEST_F(CtlTest, ALineTakesManyRequestsAfterOneProof) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(brief->ask(request).status()));
   server_.reset();
   EXPECT_FALSE(left->ask(request).ok()) << "the controller is gone";
+}
+
+// It has a door, and its ctl takes other requests.
+TEST_F(CtlTest, AControllerOfAnotherBuildIsNamed) {
+  class Door final : public proto::Door::Service {
+    grpc::Status Challenge(grpc::ServerContext* context,
+                           grpc::ServerReaderWriter<proto::Nothing, proto::Nothing>* stream) override {
+      context->AddInitialMetadata(internal::kChallengeKey, "a challenge");
+      stream->SendInitialMetadata();
+      return grpc::Status::OK;
+    }
+  } door;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port).RegisterService(&door);
+  const auto server = builder.BuildAndStart();
+  const CtlTarget target{.address = fmt::format("127.0.0.1:{}", port), .token = kToken, .timeout_s = kPatience_s};
+  const absl::Status status = ask_controller(target, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("no Scalai controller of this build"));
 }
 
 TEST_F(CtlTest, CtlWithoutAHandlerIsTold) {
