@@ -56,8 +56,8 @@ class LiveStepsTest : public ::testing::Test {
         });
   }
   // A reader gets the state of this step, by a copy or one that is there.
-  proto::LiveState given(uint64_t reader, int64_t step, std::vector<int64_t> keeps = {}) {
-    auto answer = ask(request(reader, true, std::move(keeps)));
+  proto::LiveState given(uint64_t reader, int64_t step, const std::vector<int64_t>& keeps = {}) {
+    auto answer = ask(request(reader, true, keeps));
     SCALAI_CHECK(serve(step).ok());
     return answer.get().value();
   }
@@ -195,8 +195,8 @@ TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
     }
     return readers;
   };
-  const auto word = [](uint64_t reader, bool wants, std::vector<int64_t> keeps) {
-    proto::CtlLive asks = request(reader, wants, std::move(keeps));
+  const auto word = [](uint64_t reader, bool wants, const std::vector<int64_t>& keeps) {
+    proto::CtlLive asks = request(reader, wants, keeps);
     asks.set_host_name("m");
     asks.set_transport_address("at " + std::to_string(reader));
     return asks;

@@ -83,8 +83,8 @@ class ServerTest : public ::testing::Test {
     options.controller.missed_heartbeats = 240;  // so that only the connection can tell
     return options;
   }
-  void start(ServerOptions options) {
-    auto server = ControlServer::start(std::move(options));
+  void start(const ServerOptions& options) {
+    auto server = ControlServer::start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

@@ -59,7 +59,7 @@ absl::StatusOr<std::string> CtlLine::ask(const proto::CtlRequest& request) {
   return failure(end(absl::UnavailableError("it ended the call without an answer")));
 }
 
-absl::Status CtlLine::end(absl::Status otherwise) {
+absl::Status CtlLine::end(const absl::Status& otherwise) {
   const absl::Status end = internal::from_grpc(state_->stream->Finish());
   state_->stream.reset();
   return end.ok() ? otherwise : end;

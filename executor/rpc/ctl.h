@@ -35,7 +35,7 @@ class CtlLine {
   struct State;
   explicit CtlLine(std::unique_ptr<State> state);
   // Ends the call: its error, or else `otherwise`.
-  absl::Status end(absl::Status otherwise);
+  absl::Status end(const absl::Status& otherwise);
   absl::Status failure(const absl::Status& status) const;  // with the controller's address
   const std::unique_ptr<State> state_;
 };
