@@ -178,9 +178,9 @@ void add_nccl(const absl::StatusOr<NcclFacts>& nccl, std::vector<Finding>& findi
 }
 
 // "tcp (eth0, lo), rc_verbs (mlx5_0:1)"
-std::string devices_text(const executor::UcxInfo& ucx, bool network) {
+std::string devices_text(const executor::transport::UcxInfo& ucx, bool network) {
   std::map<std::string, std::vector<std::string>> devices;
-  for (const executor::UcxDevice& device : ucx.devices) {
+  for (const executor::transport::UcxDevice& device : ucx.devices) {
     if (device.network == network) devices[device.transport].push_back(device.device);
   }
   std::vector<std::string> parts;
@@ -197,7 +197,7 @@ void add_ucx(const DoctorFacts& facts, std::vector<Finding>& findings) {
                         .consequence = "--transport=ucx is refused: state in host memory stays on one machine"});
     return;
   }
-  const executor::UcxInfo& ucx = *facts.ucx;
+  const executor::transport::UcxInfo& ucx = *facts.ucx;
   findings.push_back(
       {.area = "ucx", .detail = fmt::format("{}; inside a machine: {}", ucx.version, devices_text(ucx, false))});
   const bool rdma = has_rdma(facts);
@@ -311,7 +311,7 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Finding>& fi
   document["gpu_links"] = facts.cuda.ok() ? links_json(*facts.cuda) : nlohmann::ordered_json::array();
   document["ucx_devices"] = nlohmann::ordered_json::array();
   if (facts.ucx.ok()) {
-    for (const executor::UcxDevice& device : facts.ucx->devices) {
+    for (const executor::transport::UcxDevice& device : facts.ucx->devices) {
       document["ucx_devices"].push_back(
           {{"transport", device.transport}, {"device", device.device}, {"network", device.network}});
     }

@@ -25,7 +25,7 @@ struct DoctorFacts {
   absl::StatusOr<executor::cuda::GpuReport> cuda = absl::UnknownError("not asked");
   std::string gpu_text;  // the report as text, one line per GPU
   absl::StatusOr<NcclFacts> nccl = absl::UnknownError("not asked");
-  absl::StatusOr<executor::UcxInfo> ucx = absl::UnknownError("not asked");
+  absl::StatusOr<executor::transport::UcxInfo> ucx = absl::UnknownError("not asked");
   std::string grpc_version, sqlite_version;
 };
 

@@ -10,13 +10,13 @@ namespace scalai::apps {
 namespace {
 
 absl::StatusOr<NcclFacts> ask_nccl(const std::string& file) {
-  SCALAI_ASSIGN_OR_RETURN(const executor::NcclLibrary library, executor::NcclLibrary::open(file));
+  SCALAI_ASSIGN_OR_RETURN(const executor::nccl::NcclLibrary library, executor::nccl::NcclLibrary::open(file));
   return NcclFacts{.version = library.version(), .path = library.path()};
 }
 
-absl::StatusOr<executor::UcxInfo> ask_ucx() {
+absl::StatusOr<executor::transport::UcxInfo> ask_ucx() {
 #ifdef SCALAI_WITH_UCX
-  return executor::ucx_info();
+  return executor::transport::ucx_info();
 #else
   return missing("scalai-exec was built without UCX (Debian: libucx-dev)");
 #endif

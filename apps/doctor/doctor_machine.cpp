@@ -122,7 +122,7 @@ MachineFacts look_at_machine(const std::string& root) {
   facts.cpu = value_of(root + "/proc/cpuinfo", "model name");
   facts.cores = usable_cores();
   facts.memory_bytes = number_in(value_of(root + "/proc/meminfo", "MemTotal")).value_or(0) * 1024;
-  facts.available_bytes = executor::available_memory(root);
+  facts.available_bytes = executor::state::available_memory(root);
   facts.open_files = limit_of(RLIMIT_NOFILE);
   facts.locked_bytes = limit_of(RLIMIT_MEMLOCK);
   struct statvfs shm {};
@@ -130,7 +130,7 @@ MachineFacts look_at_machine(const std::string& root) {
     facts.shm_bytes = static_cast<int64_t>(shm.f_blocks * shm.f_frsize);
     facts.shm_free_bytes = static_cast<int64_t>(shm.f_bavail * shm.f_frsize);
   }
-  facts.huge_pages = executor::huge_page_support(root).setting;
+  facts.huge_pages = executor::state::huge_page_support(root).setting;
   if (const auto scope = number_in(first_line(root + "/proc/sys/kernel/yama/ptrace_scope")))
     facts.ptrace_scope = static_cast<int>(*scope);
   facts.peers_problem = problem_mapping_a_sibling();

@@ -49,9 +49,9 @@ DoctorFacts good_node() {
   }
   facts.gpu_text = "  0  A GPU\n  1  A GPU\n";
   facts.nccl = NcclFacts{.version = "2.28.9", .path = "/usr/lib/libnccl.so.2"};
-  facts.ucx =
-      executor::UcxInfo{.version = "1.13.1",
-                        .devices = {{"posix", "memory", false}, {"rc_mlx5", "mlx5_0:1", true}, {"tcp", "eth0", true}}};
+  facts.ucx = executor::transport::UcxInfo{
+      .version = "1.13.1",
+      .devices = {{"posix", "memory", false}, {"rc_mlx5", "mlx5_0:1", true}, {"tcp", "eth0", true}}};
   facts.grpc_version = "1.51.1";
   facts.sqlite_version = "3.40.1";
   return facts;
@@ -111,7 +111,7 @@ TEST(Diagnose, WantsLockedMemoryForRdmaOnly) {
   DoctorFacts facts = good_node();
   facts.machine.locked_bytes = 8 << 20;
   EXPECT_EQ(of_area(diagnose(facts), "limits")[1].found, Found::kPartly);
-  facts.ucx = executor::UcxInfo{.version = "1.13.1", .devices = {{"tcp", "eth0", true}}};
+  facts.ucx = executor::transport::UcxInfo{.version = "1.13.1", .devices = {{"tcp", "eth0", true}}};
   EXPECT_EQ(of_area(diagnose(facts), "limits")[1].found, Found::kYes);
   EXPECT_EQ(of_area(diagnose(facts), "ucx")[1].found, Found::kPartly);
 }
@@ -164,7 +164,7 @@ TEST(CheckRequired, NamesWhatIsMissingAndExitsWith4) {
 TEST(CheckRequired, TakesWhatIsThereInPart) {
   DoctorFacts facts = good_node();
   EXPECT_TRUE(check_required(diagnose(facts), areas_to_require()).ok());
-  facts.ucx = executor::UcxInfo{.version = "1.13.1", .devices = {{"tcp", "eth0", true}}};
+  facts.ucx = executor::transport::UcxInfo{.version = "1.13.1", .devices = {{"tcp", "eth0", true}}};
   EXPECT_TRUE(check_required(diagnose(facts), {"ucx"}).ok());
 }
 

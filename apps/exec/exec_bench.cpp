@@ -108,7 +108,7 @@ void measure_yardsticks(const bench::Case& one, const BenchOptions& options, ben
 
 absl::Status check_memory(const bench::Case& one) {
   const int64_t needed = bench::bytes_on_devices(one.from) + bench::bytes_on_devices(one.to);
-  const int64_t available = ex::available_memory();
+  const int64_t available = ex::state::available_memory();
   if (needed <= available) return absl::OkStatus();
   return missing(
       fmt::format("{} at {} devices needs up to {} of memory, this machine has {} left; take fewer devices, "

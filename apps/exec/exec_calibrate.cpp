@@ -91,7 +91,8 @@ int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
 // Makes state, times plans on it as the executor runs them, and forgets it.
 class Stopwatch {
  public:
-  Stopwatch(const cluster::Cluster& cluster, ex::WorkerPool& pool, const std::string& folder) : pool_(pool) {
+  Stopwatch(const cluster::Cluster& cluster, ex::controller::WorkerPool& pool, const std::string& folder)
+      : pool_(pool) {
     scenario_.cluster = cluster;
     scenario_.jobs.resize(1);
     scenario_.jobs[0].name = "calibration";
@@ -100,16 +101,16 @@ class Stopwatch {
 
   // Adds one time to each. Nothing is committed.
   absl::Status run(const CalibrationPlan& one, Measured& prepared, Measured& moved) {
-    ex::JobWork work(0, scenario_, pool_, options_);
+    ex::controller::JobWork work(0, scenario_, pool_, options_);
     control::Execute execute = begin(one);
     SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({*execute.from, *execute.to, scenario_.cluster, {}, {}}));
     SCALAI_RETURN_IF_ERROR(work.begin(*execute.from, 0));
     SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, moved));
-    return work.forget(ex::StateVersion::epoch(execute.from->epoch));
+    return work.forget(ex::state::StateVersion::epoch(execute.from->epoch));
   }
 
   absl::Status run_storage(const CalibrationPlan& one, Measured& written, Measured& read) {
-    ex::JobWork work(0, scenario_, pool_, options_);
+    ex::controller::JobWork work(0, scenario_, pool_, options_);
     control::Execute execute = begin(one);
     execute.snapshot = 1;
     const collection::Residency residency{.lost = {}, .extra = {}, .storage = true};
@@ -125,7 +126,7 @@ class Stopwatch {
     written.bytes = plan.bytes().from_storage;
     Measured prepared;
     SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, read));
-    return work.forget(ex::StateVersion::epoch(execute.from->epoch));
+    return work.forget(ex::state::StateVersion::epoch(execute.from->epoch));
   }
 
  private:
@@ -144,7 +145,7 @@ class Stopwatch {
             .load = {}};
   }
 
-  absl::Status time(ex::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& prepared,
+  absl::Status time(ex::controller::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& prepared,
                     Measured& moved) const {
     using What = change::Stage::What;
     prepared.bytes = plan::most_allocated_bytes(plan);
@@ -157,7 +158,7 @@ class Stopwatch {
                                 .phase = &change::PhaseSeconds::transfer,
                                 .round = round,
                                 .mark = round + 1};
-      const ex::StageOutcome outcome = work.run_stage(execute, stage, 0);
+      const ex::controller::StageOutcome outcome = work.run_stage(execute, stage, 0);
       SCALAI_RETURN_IF_ERROR(outcome.status);
       if (round < 0) {
         prepared.seconds.push_back(outcome.seconds);
@@ -166,18 +167,18 @@ class Stopwatch {
       }
     }
     moved.seconds.push_back(transfer_s);
-    return work.forget(ex::StateVersion::epoch(execute.epoch));
+    return work.forget(ex::state::StateVersion::epoch(execute.epoch));
   }
 
-  ex::WorkerPool& pool_;
+  ex::controller::WorkerPool& pool_;
   scenario::Scenario scenario_;
-  ex::ExecOptions options_;
+  ex::controller::ExecOptions options_;
   int64_t epoch_ = 0;
 };
 
 // Repetitions go over all plans in turn, so that a machine's slow minute meets all of them. The first time counts not:
 // this machine's memory is touched for the first time.
-absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, ex::WorkerPool& pool,
+absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, ex::controller::WorkerPool& pool,
                                               const CalibrateOptions& options, const std::string& folder) {
   SCALAI_RETURN_IF_ERROR(pool.start());
   const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
@@ -211,9 +212,9 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions&
   const ScratchFolder scratch("scalai-calibrate");
   if (scratch.path().empty()) return missing("cannot make a temporary folder");
   const int64_t needed = 2 * options.hosts * options.gpus * options.bytes;
-  if (needed > ex::available_memory()) {
+  if (needed > ex::state::available_memory()) {
     return missing(fmt::format("the workers need {} of memory, this machine has {} left; give fewer --bytes",
-                               format_bytes(needed), format_bytes(ex::available_memory())));
+                               format_bytes(needed), format_bytes(ex::state::available_memory())));
   }
   const cluster::Cluster cluster = cluster_of(options);
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
@@ -228,10 +229,12 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions&
 absl::StatusOr<std::vector<bench::RowsTime>> measure_rows(const CalibrateOptions& options) {
   if (!options.network) return std::vector<bench::RowsTime>();
 #ifdef SCALAI_WITH_UCX
-  SCALAI_ASSIGN_OR_RETURN(const std::string key, ex::make_token());
-  const std::string devices = std::getenv("UCX_NET_DEVICES") == nullptr ? ex::ucx_devices_on("lo", true) : "";
-  const auto make = [&](ex::AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<ex::PeerTransport>> {
-    return ex::UcxTransport::create(std::move(handler), {.devices = devices, .key = key});
+  SCALAI_ASSIGN_OR_RETURN(const std::string key, ex::rpc::make_token());
+  const std::string devices =
+      std::getenv("UCX_NET_DEVICES") == nullptr ? ex::transport::ucx_devices_on("lo", true) : "";
+  const auto make =
+      [&](ex::transport::AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<ex::transport::PeerTransport>> {
+    return ex::transport::UcxTransport::create(std::move(handler), {.devices = devices, .key = key});
   };
   return bench::measure_rows(make, {.repetitions = options.repetitions});
 #else
@@ -245,12 +248,14 @@ std::string from_text(std::optional<int64_t> row_bytes) {
 
 // Beside the lengths measured here, those of executor/transport/rows.h.
 std::string crossing_text(const std::vector<bench::RowsTime>& times) {
-  using ex::Rows;
+  using ex::transport::Rows;
   return fmt::format(
       "rows over UCX: gathered is not slower than packed {} (Scalai: from {}), in place not slower than gathered {} "
       "(Scalai: from {})",
-      from_text(bench::crossing(times, Rows::kPacked, Rows::kGathered)), format_bytes(ex::kGatheredFrom_bytes),
-      from_text(bench::crossing(times, Rows::kGathered, Rows::kInPlace)), format_bytes(ex::kInPlaceFrom_bytes));
+      from_text(bench::crossing(times, Rows::kPacked, Rows::kGathered)),
+      format_bytes(ex::transport::kGatheredFrom_bytes),
+      from_text(bench::crossing(times, Rows::kGathered, Rows::kInPlace)),
+      format_bytes(ex::transport::kInPlaceFrom_bytes));
 }
 
 std::vector<std::string> rows_comments(const std::vector<bench::RowsTime>& times) {
@@ -259,7 +264,8 @@ std::vector<std::string> rows_comments(const std::vector<bench::RowsTime>& times
                                     "Measured: row bytes, bytes, seconds packed, gathered, in place"};
   for (const bench::RowsTime& time : times) {
     lines.push_back(fmt::format("  {}, {}, {:.6f} {:.6f} {:.6f}", time.row_bytes, time.bytes,
-                                time.of(ex::Rows::kPacked), time.of(ex::Rows::kGathered), time.of(ex::Rows::kInPlace)));
+                                time.of(ex::transport::Rows::kPacked), time.of(ex::transport::Rows::kGathered),
+                                time.of(ex::transport::Rows::kInPlace)));
   }
   return lines;
 }
@@ -348,7 +354,7 @@ int calibrate_command(const Arguments& arguments) {
   const absl::Status writable = check_folder(options.out);
   if (!writable.ok()) return report_error(writable);
   if (arguments.has("run")) return calibrate_by_run(arguments.text("run"), options.out);
-  const int64_t memory_bytes = ex::available_memory();
+  const int64_t memory_bytes = ex::state::available_memory();
   const auto measured = measure_on_workers(options);
   if (!measured.ok()) return report_error(measured.status());
   const auto rows = measure_rows(options);

@@ -15,7 +15,7 @@ class RunningSource final : public LiveSource {
   explicit RunningSource(std::unique_ptr<ReaderStep> step) : step_(std::move(step)) {}
   const std::shared_ptr<const store::Checkpoint>& checkpoint() const override { return step_->step().checkpoint(); }
   absl::StatusOr<std::vector<store::TensorStats>> stats(const std::vector<size_t>& tensors) const override {
-    return executor::stats_of_step(step_->step(), tensors);
+    return executor::live::stats_of_step(step_->step(), tensors);
   }
 
  private:

@@ -36,9 +36,9 @@ namespace {
 
 const std::map<std::string, std::string> kNone;
 
-ex::VerifyMode verify_mode(const std::string& name) {
-  if (name == "full") return ex::VerifyMode::kFull;
-  return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
+ex::controller::VerifyMode verify_mode(const std::string& name) {
+  if (name == "full") return ex::controller::VerifyMode::kFull;
+  return name == "sample" ? ex::controller::VerifyMode::kSample : ex::controller::VerifyMode::kNone;
 }
 
 std::map<int, std::string> by_index(const scenario::Scenario& scenario,
@@ -51,8 +51,9 @@ std::map<int, std::string> by_index(const scenario::Scenario& scenario,
   return result;
 }
 
-std::map<int, ex::TrainerProgram> programs_of(const scenario::Scenario& scenario, const ExecRequest& options) {
-  std::map<int, ex::TrainerProgram> programs;
+std::map<int, ex::trainers::TrainerProgram> programs_of(const scenario::Scenario& scenario,
+                                                        const ExecRequest& options) {
+  std::map<int, ex::trainers::TrainerProgram> programs;
   if (options.plan_only) return programs;
   for (const auto& [job, command] : by_index(scenario, options.how.trainers)) {
     const std::string logs = RunFolder(options.run.out).workers() + "/" + scenario.jobs[static_cast<size_t>(job)].name;
@@ -62,12 +63,13 @@ std::map<int, ex::TrainerProgram> programs_of(const scenario::Scenario& scenario
 }
 
 absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                                const ExecRequest& options, ex::ControllerEnd& controller,
-                                                ex::WorkerPool& pool, Steering& steering, ex::Journal* journal) {
+                                                const ExecRequest& options, ex::rpc::ControllerEnd& controller,
+                                                ex::controller::WorkerPool& pool, Steering& steering,
+                                                ex::journal::Journal* journal) {
   FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
   std::vector<control::Event> past, answered;
-  std::unique_ptr<ex::RunLog> log;
+  std::unique_ptr<ex::controller::RunLog> log;
   if (journal != nullptr) {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
     SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
@@ -76,7 +78,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
     });
     answered.assign(answers, past.end());
     past.erase(answers, past.end());
-    log = ex::log_to(*journal);
+    log = ex::controller::log_to(*journal);
   }
   Progress progress("executing " + strategy.name);
   const auto show = [&](double at_s) {
@@ -86,26 +88,27 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
     steering.pass_time(at_s);
     show(at_s);
   };
-  ex::ExecRuntime runtime(scenario, controller, pool, recorder,
-                          {.folder = options.run.out,
-                           .verify = verify_mode(options.how.verify),
-                           .time_scale = options.how.time_scale,
-                           .stores = strategy.costs.stores,
-                           .plan_only = options.plan_only,
-                           .log = log.get(),
-                           .states = by_index(scenario, options.how.states),
-                           .programs = programs_of(scenario, options),
-                           .late_checkpoints = options.how.launched,
-                           .last_checkpoint = options.how.last_checkpoint,
-                           .standby = options.how.standby,
-                           .datasets = by_index(scenario, options.how.datasets),
-                           .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
-                           .on_time = pass_time,
-                           .on_asked = [&](int job, int gpus, bool save) { steering.ask_for(job, gpus, save); },
-                           .requests = &steering.requests(),
-                           .live = &steering.live(),
-                           .resume = options.resume,
-                           .past = std::move(past)});
+  ex::controller::ExecRuntime runtime(
+      scenario, controller, pool, recorder,
+      {.folder = options.run.out,
+       .verify = verify_mode(options.how.verify),
+       .time_scale = options.how.time_scale,
+       .stores = strategy.costs.stores,
+       .plan_only = options.plan_only,
+       .log = log.get(),
+       .states = by_index(scenario, options.how.states),
+       .programs = programs_of(scenario, options),
+       .late_checkpoints = options.how.launched,
+       .last_checkpoint = options.how.last_checkpoint,
+       .standby = options.how.standby,
+       .datasets = by_index(scenario, options.how.datasets),
+       .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
+       .on_time = pass_time,
+       .on_asked = [&](int job, int gpus, bool save) { steering.ask_for(job, gpus, save); },
+       .requests = &steering.requests(),
+       .live = &steering.live(),
+       .resume = options.resume,
+       .past = std::move(past)});
   const auto watch = [&](double at_s, const control::Control& control) {
     steering.watch(at_s, control);
     show(at_s);
@@ -130,8 +133,8 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
 
 absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                              const ExecRequest& options) {
-  ex::InlineControl nobody({}, 1);
-  ex::WorkerPool pool(scenario.cluster, nobody.controller(), {});
+  ex::rpc::InlineControl nobody({}, 1);
+  ex::controller::WorkerPool pool(scenario.cluster, nobody.controller(), {});
   Steering steering(scenario, strategy.name);
   return run_scenario(scenario, strategy, options, nobody.controller(), pool, steering, nullptr);
 }
@@ -156,19 +159,20 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario&
                                                        const std::string& address, const std::string& token,
                                                        const std::string& run_id, int64_t epoch) {
   const HowRun& how = options.how;
-  return Session::start(scenario.cluster,
-                        {.server = {.bind_address = address,
-                                    .token = token,
-                                    .certificate_file = how.certificate_file,
-                                    .key_file = how.key_file,
-                                    .controller = {.run_id = run_id, .epoch = epoch},
-                                    .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
-                         .log_folder = folder.workers(),
-                         .local = how.local_workers,
-                         .launcher = options.resume ? "" : how.launcher,  // its workers are there
-                         .token_file = folder.path() + "/token",
-                         .state = how.state,
-                         .orphan_timeout_s = how.orphan_timeout_s});
+  return Session::start(
+      scenario.cluster,
+      {.server = {.bind_address = address,
+                  .token = token,
+                  .certificate_file = how.certificate_file,
+                  .key_file = how.key_file,
+                  .controller = {.run_id = run_id, .epoch = epoch},
+                  .on_ctl = [&](const proto::CtlRequest& request) { return steering.answer(request); }},
+       .log_folder = folder.workers(),
+       .local = how.local_workers,
+       .launcher = options.resume ? "" : how.launcher,  // its workers are there
+       .token_file = folder.path() + "/token",
+       .state = how.state,
+       .orphan_timeout_s = how.orphan_timeout_s});
 }
 
 // Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next
@@ -176,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario&
 absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scenario,
                                                   const scenario::Strategy& strategy, const ExecRequest& options,
                                                   const RunFolder& folder, Steering& steering, Session& session,
-                                                  ex::Journal& journal) {
+                                                  ex::journal::Journal& journal) {
   absl::Status ready = options.resume ? absl::OkStatus() : session.pool().start();
   absl::StatusOr<control::RunReport> report =
       ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.pool(), steering, &journal)
@@ -196,7 +200,7 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
                                            const ExecRequest& options) {
   if (options.plan_only) return plan_only(scenario, strategy, options);
   const RunFolder folder(options.run.out);
-  SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
+  SCALAI_ASSIGN_OR_RETURN(ex::journal::JournalLock lock, folder.claim());
   if (options.how.local_workers) {
     const StateOptions& state = options.how.state;
     std::vector<int> devices;
@@ -204,15 +208,15 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
     SCALAI_RETURN_IF_ERROR(check_here(state, devices));
     SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
-  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::make_token());  // not its folder, which has many names
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::rpc::make_token());
+  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::rpc::make_token());  // not its folder, which has many names
   Steering steering(scenario, strategy.name);
   const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           start_session(scenario, options, folder, steering, options.listen, token, run_id, 1));
   const std::string address = session->controller().address();
   SCALAI_ASSIGN_OR_RETURN(
-      ex::Journal journal,
+      ex::journal::Journal journal,
       folder.begin(std::move(lock),
                    {.scenario_text = scenario::text_in_folder(scenario.resolved_text, scenario.folder, folder.path()),
                     .scenario_digest = scenario.digest,
@@ -229,7 +233,7 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
 }
 
 absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                         const ExecRequest& options, ex::Journal& journal) {
+                                         const ExecRequest& options, ex::journal::Journal& journal) {
   const RunFolder folder(options.run.out);
   SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
   SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
@@ -280,7 +284,7 @@ int continue_run(const std::string& folder_path, const std::string& format) {
   options.how = *std::move(how);
   if (options.how.synced)
     return report_error(invalid(fmt::format("{} is of scalai sync: start that again", options.run.out)));
-  auto journal = ex::Journal::open(options.run.out + "/journal.db");
+  auto journal = ex::journal::Journal::open(options.run.out + "/journal.db");
   if (!journal.ok()) return report_error(journal.status());
   const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
   auto scenario = scenario::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);

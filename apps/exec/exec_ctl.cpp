@@ -12,18 +12,19 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::apps {
 namespace {
 
 namespace ex = scalai::executor;
 
-absl::StatusOr<ex::CtlTarget> target_of(const Arguments& arguments) {
-  ex::CtlTarget target{.address = arguments.text("controller")};
+absl::StatusOr<ex::rpc::CtlTarget> target_of(const Arguments& arguments) {
+  ex::rpc::CtlTarget target{.address = arguments.text("controller")};
   if (arguments.has("run")) {
     SCALAI_ASSIGN_OR_RETURN(target, RunFolder(arguments.text("run")).target());
   } else {
-    SCALAI_ASSIGN_OR_RETURN(target.token, ex::read_token(arguments.text("token-file")));
+    SCALAI_ASSIGN_OR_RETURN(target.token, ex::rpc::read_token(arguments.text("token-file")));
   }
   if (arguments.has("ca-file")) target.ca_file = arguments.text("ca-file");
   target.timeout_s = arguments.seconds("timeout");
@@ -53,18 +54,17 @@ absl::StatusOr<std::string> status_table(const std::string& text) try {
 
 int ctl_command(const Arguments& arguments) {
   const std::string what = arguments.positional().front();
-  ex::CtlRequest request{.job = arguments.text("job"), .host = -1};
+  proto::CtlRequest request;
   if (what == "status") {
-    request.kind = ex::CtlRequest::Kind::kStatus;
+    request.mutable_status();
   } else if (what == "resize") {
-    request.kind = ex::CtlRequest::Kind::kResize;
     if (!arguments.has("gpus")) return usage_error("exec ctl", "resize needs --gpus=N");
-    request.gpus = static_cast<int32_t>(arguments.count("gpus"));
+    request.mutable_resize()->set_job(arguments.text("job"));
+    request.mutable_resize()->set_gpus(static_cast<int32_t>(arguments.count("gpus")));
   } else if (what == "drain") {
-    request.kind = ex::CtlRequest::Kind::kDrain;
-    if (arguments.has("host")) request.host = static_cast<int32_t>(arguments.count("host"));
+    request.mutable_drain()->set_host(arguments.has("host") ? static_cast<int32_t>(arguments.count("host")) : -1);
   } else if (what == "save") {
-    request.kind = ex::CtlRequest::Kind::kSave;
+    request.mutable_save()->set_job(arguments.text("job"));
   } else {
     return usage_error("exec ctl", fmt::format("\"{}\" is not status, resize, save or drain", what));
   }
@@ -72,7 +72,7 @@ int ctl_command(const Arguments& arguments) {
     return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
   const auto target = target_of(arguments);
   if (!target.ok()) return report_error(target.status());
-  const auto answer = ex::ask_controller(*target, request);
+  const auto answer = ex::rpc::ask_controller(*target, request);
   if (!answer.ok()) return report_error(answer.status());
   const bool table = what == "status" && arguments.text("format") == "table";
   const auto shown = table ? status_table(*answer) : answer;

@@ -48,7 +48,7 @@ bool wants(const DeviceBenchOptions& options, const std::string& name) {
 
 // What a card, or this machine, has for the state of one reconfiguration.
 absl::StatusOr<int64_t> room_of(const StateOptions& state) {
-  if (!state.on_gpus()) return ex::available_memory();
+  if (!state.on_gpus()) return ex::state::available_memory();
   SCALAI_ASSIGN_OR_RETURN(const ex::cuda::GpuReport report, ex::cuda::gpu_report());
   int64_t bytes = 0;
   for (const ex::cuda::GpuInfo& gpu : report.gpus) bytes += gpu.free_bytes > 0 ? gpu.free_bytes : gpu.memory_bytes;
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<Measurement>> measure_layouts(const DeviceBenchOption
 }
 
 absl::StatusOr<std::vector<Measurement>> measure_nccl(const DeviceBenchOptions& options) {
-  SCALAI_ASSIGN_OR_RETURN(const ex::NcclLibrary nccl, ex::NcclLibrary::open(options.state.nccl));
+  SCALAI_ASSIGN_OR_RETURN(const ex::nccl::NcclLibrary nccl, ex::nccl::NcclLibrary::open(options.state.nccl));
   int ranks = 1;
   StateOptions state = options.state;
   state.devices_per_gpu = 1;

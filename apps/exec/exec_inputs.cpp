@@ -39,7 +39,7 @@ absl::StatusOr<ByJob> states_of(const scenario::Scenario& scenario, const std::v
                             job_path(scenario, word, "--state={}: which of the {} jobs? (JOB=PATH)"));
     const auto& [job, path] = given;
     const std::string absolute = absolute_path(path);
-    SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
+    SCALAI_ASSIGN_OR_RETURN(const auto source, ex::worker::StateSource::open(job.name, absolute));
     std::vector<DeviceId> devices;
     for (int i = 0; i < job.configs.front().config.world(); ++i) devices.push_back(DeviceId(i));
     SCALAI_ASSIGN_OR_RETURN(const collection::Collection side,
@@ -83,7 +83,7 @@ absl::StatusOr<ByJob> datasets_of(const scenario::Scenario& scenario) {
   for (const scenario::JobSpec& job : scenario.jobs) {
     if (!job.dataset || job.dataset->index.empty()) continue;
     const std::string path = absolute_path(job.dataset->index_path);
-    SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(datasets::state_text(job.dataset->state), path).status());
+    SCALAI_RETURN_IF_ERROR(ex::worker::SampleReading::open(datasets::state_text(job.dataset->state), path).status());
     datasets.emplace(job.name, path);
   }
   return datasets;

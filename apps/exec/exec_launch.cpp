@@ -39,11 +39,12 @@ absl::Status describe(const std::string& command, const std::string& folder,
                       const std::vector<LaunchedLayout>& layouts) {
   const std::string log = folder + "/log";
   SCALAI_ASSIGN_OR_RETURN(const std::string request, description_request(folder, layouts));
-  SCALAI_ASSIGN_OR_RETURN(ex::Process process, ex::Process::start({.binary = "/bin/sh",
-                                                                   .arguments = {"sh", "-c", "exec " + command},
-                                                                   .environment = {{"SCALAI_DESCRIBE", request}},
-                                                                   .log_file = log}));
-  const std::optional<ex::ProcessEnd> end = process.wait(std::numeric_limits<double>::infinity());
+  SCALAI_ASSIGN_OR_RETURN(ex::rpc::Process process,
+                          ex::rpc::Process::start({.binary = "/bin/sh",
+                                                   .arguments = {"sh", "-c", "exec " + command},
+                                                   .environment = {{"SCALAI_DESCRIBE", request}},
+                                                   .log_file = log}));
+  const std::optional<ex::rpc::ProcessEnd> end = process.wait(std::numeric_limits<double>::infinity());
   std::error_code ignored;
   if (end && end->ok() && std::filesystem::exists(folder + "/job.json", ignored)) return absl::OkStatus();
   const absl::StatusOr<std::string> said = read_file(log);
@@ -86,7 +87,7 @@ absl::StatusOr<Launch> read_launch(const Arguments& arguments) {
   if (first == launch.layouts.end()) return invalid(fmt::format("--gpus={}: no --layout has as many", job.gpus));
   if (job.steps < 1) return invalid("--steps=N is needed: the length of the job");
   for (const std::string& word : arguments.positional())
-    launch.command += (launch.command.empty() ? "" : " ") + ex::quoted_for_shell(word);
+    launch.command += (launch.command.empty() ? "" : " ") + ex::rpc::quoted_for_shell(word);
   return launch;
 }
 

@@ -78,7 +78,7 @@ Limits limits_of(const std::string& folder) {
   std::error_code unknown;
   const std::filesystem::space_info space = std::filesystem::space(folder, unknown);
   constexpr auto kMost = static_cast<uint64_t>(INT64_MAX);
-  return {.memory = executor::available_memory(),
+  return {.memory = executor::state::available_memory(),
           .disk = unknown ? INT64_MAX : static_cast<int64_t>(std::min<uint64_t>(space.available, kMost)),
           .open_files = raise_open_files(),
           .locked_memory = locked.rlim_cur == RLIM_INFINITY};

@@ -24,12 +24,13 @@ namespace {
 constexpr int kBusyHeartbeats = 60;  // of a measurement: a busy machine is no loss, and whoever ends is known at once
 constexpr double kLaunch_s = 600;    // from the launcher's start until the last worker has joined
 
-ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, const std::string& hosts) {
-  ex::ProcessOptions process{.binary = "/proc/self/exe",
-                             .arguments = {"scalai-exec", "worker", "--controller=" + address, "--host=" + hosts,
-                                           fmt::format("--orphan-timeout={}s", options.orphan_timeout_s)},
-                             .environment = {{ex::kTokenVariable, options.server.token}},
-                             .log_file = ""};
+ex::rpc::ProcessOptions worker_process(const SessionOptions& options, const std::string& address,
+                                       const std::string& hosts) {
+  ex::rpc::ProcessOptions process{.binary = "/proc/self/exe",
+                                  .arguments = {"scalai-exec", "worker", "--controller=" + address, "--host=" + hosts,
+                                                fmt::format("--orphan-timeout={}s", options.orphan_timeout_s)},
+                                  .environment = {{ex::rpc::kTokenVariable, options.server.token}},
+                                  .log_file = ""};
   for (std::string& word : words_of(options.state)) process.arguments.push_back(std::move(word));
   if (!options.server.certificate_file.empty())
     process.arguments.push_back("--ca-file=" + options.server.certificate_file);
@@ -57,7 +58,7 @@ std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int first
 }
 
 // Workers that have a process each here, of the host's number.
-void watch_each(ex::WorkerDeaths& deaths, ex::WorkerPoolOptions& pool) {
+void watch_each(ex::rpc::WorkerDeaths& deaths, ex::controller::WorkerPoolOptions& pool) {
   pool.ended_workers = [&deaths] {
     std::vector<std::pair<HostId, std::string>> ended;
     for (auto& [host, why] : deaths.ended()) ended.emplace_back(HostId(host), std::move(why));
@@ -67,8 +68,8 @@ void watch_each(ex::WorkerDeaths& deaths, ex::WorkerPoolOptions& pool) {
 }
 
 // Process 0 is, or has started, the workers of all these hosts.
-void watch_together(ex::WorkerDeaths& deaths, const std::shared_ptr<bool>& running, const std::vector<int>& hosts,
-                    ex::WorkerPoolOptions& pool) {
+void watch_together(ex::rpc::WorkerDeaths& deaths, const std::shared_ptr<bool>& running, const std::vector<int>& hosts,
+                    ex::controller::WorkerPoolOptions& pool) {
   pool.ended_workers = [&deaths, running, hosts] {
     std::vector<std::pair<HostId, std::string>> ended;
     for (const auto& [process, why] : deaths.ended()) {
@@ -85,21 +86,22 @@ void watch_together(ex::WorkerDeaths& deaths, const std::shared_ptr<bool>& runni
 }
 
 // Nothing is left of the process of this number.
-void make_way(ex::Spawner& spawner, ex::WorkerDeaths& deaths, int32_t number) {
+void make_way(ex::rpc::Spawner& spawner, ex::rpc::WorkerDeaths& deaths, int32_t number) {
   (void)spawner.kill(number);  // one that has lost its connection
   (void)spawner.wait(number, 10);
   deaths.forget(number);
 }
 
-void start_processes(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                     const std::string& address, const cluster::Cluster& cluster, ex::WorkerPoolOptions& pool) {
+void start_processes(ex::rpc::Spawner& spawner, ex::rpc::WorkerDeaths& deaths, const SessionOptions& options,
+                     const std::string& address, const cluster::Cluster& cluster,
+                     ex::controller::WorkerPoolOptions& pool) {
   std::vector<std::string> visible;
   if (options.state.on_gpus())
     visible =
         visible_gpus(cluster, options.first_host, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
   pool.start_worker = [&spawner, &deaths, options, address, visible](HostId host) {
     make_way(spawner, deaths, static_cast<int32_t>(host.value));
-    ex::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
+    ex::rpc::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
     if (!visible.empty())
       process.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible[static_cast<size_t>(host.value)]);
     return spawner.start(static_cast<int32_t>(host.value), std::move(process));
@@ -114,8 +116,9 @@ void start_processes(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const Sessi
 
 // One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
 // itself, with nothing.
-void start_one_process(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                       const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
+void start_one_process(ex::rpc::Spawner& spawner, ex::rpc::WorkerDeaths& deaths, const SessionOptions& options,
+                       const std::string& address, const std::vector<int>& hosts,
+                       ex::controller::WorkerPoolOptions& pool) {
   const auto running = std::make_shared<bool>(false);
   pool.start_worker = [&spawner, &deaths, running, options, address,
                        list = fmt::format("{}", fmt::join(hosts, ","))](HostId) {
@@ -130,20 +133,21 @@ void start_one_process(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const Ses
 std::string remote_command(const SessionOptions& options, std::string address) {
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  if (address.starts_with("0.0.0.0:")) address.replace(0, std::strlen("0.0.0.0"), ex::machine_name());
+  if (address.starts_with("0.0.0.0:")) address.replace(0, std::strlen("0.0.0.0"), ex::rpc::machine_name());
   std::string command = fmt::format("{} worker --controller={} --token-file={} --timeout=300s --orphan-timeout={}s",
-                                    ex::quoted_for_shell(program), address, ex::quoted_for_shell(options.token_file),
-                                    options.orphan_timeout_s);
-  for (const std::string& word : words_of(options.state)) command += " " + ex::quoted_for_shell(word);
+                                    ex::rpc::quoted_for_shell(program), address,
+                                    ex::rpc::quoted_for_shell(options.token_file), options.orphan_timeout_s);
+  for (const std::string& word : words_of(options.state)) command += " " + ex::rpc::quoted_for_shell(word);
   if (!options.server.certificate_file.empty())
-    command += " --ca-file=" + ex::quoted_for_shell(options.server.certificate_file);
+    command += " --ca-file=" + ex::rpc::quoted_for_shell(options.server.certificate_file);
   return command;
 }
 
 // All workers by one command, which runs as long as they do. A host that fails has no other worker than one that
 // somebody starts.
-void start_by_launcher(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                       const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
+void start_by_launcher(ex::rpc::Spawner& spawner, ex::rpc::WorkerDeaths& deaths, const SessionOptions& options,
+                       const std::string& address, const std::vector<int>& hosts,
+                       ex::controller::WorkerPoolOptions& pool) {
   const std::string command = options.launcher + " " + remote_command(options, address);
   const auto running = std::make_shared<bool>(false);
   pool.join_s = kLaunch_s;
@@ -157,21 +161,21 @@ void start_by_launcher(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const Ses
 }
 
 // Each by an ssh of its own, so that one that was lost can be started again.
-void start_by_ssh(ex::Spawner& spawner, ex::WorkerDeaths& deaths, const SessionOptions& options,
-                  const std::string& address, const std::vector<int>& hosts, ex::WorkerPoolOptions& pool) {
+void start_by_ssh(ex::rpc::Spawner& spawner, ex::rpc::WorkerDeaths& deaths, const SessionOptions& options,
+                  const std::string& address, const std::vector<int>& hosts, ex::controller::WorkerPoolOptions& pool) {
   pool.join_s = kLaunch_s;
   pool.start_worker = [&spawner, &deaths, options, address, first = hosts.front()](HostId host) {
     const auto process = static_cast<int32_t>(host.value);
     make_way(spawner, deaths, process);
     const std::string& machine = options.by_ssh[static_cast<size_t>(host.value - first)];
     const std::string command = remote_command(options, address) + fmt::format(" --host={}", host.value);
-    return spawner.start(process,
-                         {.binary = "/bin/sh",
-                          .arguments = {"sh", "-c",
-                                        fmt::format("exec ssh -oBatchMode=yes {} {}", ex::quoted_for_shell(machine),
-                                                    ex::quoted_for_shell(command))},
-                          .environment = {},
-                          .log_file = ""});
+    return spawner.start(
+        process, {.binary = "/bin/sh",
+                  .arguments = {"sh", "-c",
+                                fmt::format("exec ssh -oBatchMode=yes {} {}", ex::rpc::quoted_for_shell(machine),
+                                            ex::rpc::quoted_for_shell(command))},
+                  .environment = {},
+                  .log_file = ""});
   };
   watch_each(deaths, pool);
 }
@@ -190,17 +194,17 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
   options.server.controller.first_host = options.first_host;
   options.server.state_on_network = options.state.transport != "shared-memory";
   std::unique_ptr<Session> session(new Session(options.log_folder));
-  SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
+  SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::rpc::ControlServer::start(options.server));
   // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.
   const int share = static_cast<int>(hardware_threads()) / std::max(1, static_cast<int>(hosts.size()));
   const bool one_process = options.local && options.state.on_gpus() && !options.state.with_nccl();
   const int least = options.state.network() ? 4 : 1;
   const int threads = options.local && !one_process ? std::max(least, share) : 0;
-  ex::WorkerPoolOptions pool{.threads = threads,
-                             .force_network = options.state.network(),
-                             .nccl = options.state.with_nccl(),
-                             .stopped = options.stopped,
-                             .first_host = options.first_host};
+  ex::controller::WorkerPoolOptions pool{.threads = threads,
+                                         .force_network = options.state.network(),
+                                         .nccl = options.state.with_nccl(),
+                                         .stopped = options.stopped,
+                                         .first_host = options.first_host};
   const std::string address = session->controller_->address();
   if (one_process) {
     start_one_process(session->spawner_, session->deaths_, options, address, hosts, pool);
@@ -209,14 +213,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
   }
   if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, session->deaths_, options, address, hosts, pool);
   if (!options.launcher.empty()) start_by_launcher(session->spawner_, session->deaths_, options, address, hosts, pool);
-  session->pool_ = std::make_unique<ex::WorkerPool>(cluster, *session->controller_, std::move(pool));
+  session->pool_ = std::make_unique<ex::controller::WorkerPool>(cluster, *session->controller_, std::move(pool));
   return session;
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::start_measuring(const cluster::Cluster& cluster, StateOptions state,
                                                                   const std::string& log_folder,
                                                                   double orphan_timeout_s) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::rpc::make_token());
   return start(cluster, {.server = {.bind_address = "127.0.0.1:0",
                                     .token = token,
                                     .controller = {.run_id = log_folder, .missed_heartbeats = kBusyHeartbeats}},

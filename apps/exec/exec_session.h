@@ -17,13 +17,13 @@
 namespace scalai::apps {
 
 struct SessionOptions {
-  executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
-  std::string log_folder;          // of local workers
-  bool local = true;               // start the workers on this machine; otherwise wait for workers that others start
-  std::string launcher;            // command that starts the workers instead; then `local` is false
-  std::string token_file;          // with a launcher: where workers find the token
-  StateOptions state;              // how workers keep and move state
-  double orphan_timeout_s = 60;    // of workers started here
+  executor::rpc::ServerOptions server;  // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
+  std::string log_folder;               // of local workers
+  bool local = true;             // start the workers on this machine; otherwise wait for workers that others start
+  std::string launcher;          // command that starts the workers instead; then `local` is false
+  std::string token_file;        // with a launcher: where workers find the token
+  StateOptions state;            // how workers keep and move state
+  double orphan_timeout_s = 60;  // of workers started here
   std::function<bool()> stopped = {};  // WorkerPoolOptions
   int first_host = 0;                  // hosts of the cluster before it are another run's (WorkerPoolOptions)
   std::vector<std::string> by_ssh;  // machines of the workers, each of which sees the log folder; then `local` is false
@@ -44,17 +44,17 @@ class Session {
   ~Session() = default;
 
   // Both live as long as the session.
-  executor::ControllerEnd& controller() { return *controller_; }
-  executor::WorkerPool& pool() { return *pool_; }
+  executor::rpc::ControllerEnd& controller() { return *controller_; }
+  executor::controller::WorkerPool& pool() { return *pool_; }
   // Ends the run: workers leave, and all started processes are gone on return.
   void dismiss();
 
  private:
   explicit Session(const std::string& log_folder) : spawner_(log_folder) {}
-  executor::Spawner spawner_;
-  executor::WorkerDeaths deaths_{spawner_};
-  std::unique_ptr<executor::ControllerEnd> controller_;
-  std::unique_ptr<executor::WorkerPool> pool_;
+  executor::rpc::Spawner spawner_;
+  executor::rpc::WorkerDeaths deaths_{spawner_};
+  std::unique_ptr<executor::rpc::ControllerEnd> controller_;
+  std::unique_ptr<executor::controller::WorkerPool> pool_;
 };
 
 }  // namespace scalai::apps

@@ -10,12 +10,13 @@
 #include "ptc/base/json.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::apps {
 
 namespace ex = scalai::executor;
 
-void Steering::begin(ex::ControllerEnd& controller) {
+void Steering::begin(ex::rpc::ControllerEnd& controller) {
   const std::lock_guard lock(mutex_);
   controller_ = &controller;
   phase_ = Phase::kDuring;
@@ -56,31 +57,36 @@ void Steering::wake(const char* why) {
   if (controller_ != nullptr) controller_->notify(why);
 }
 
-absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
+absl::StatusOr<std::string> Steering::answer(const proto::CtlRequest& request) {
   if (phase() != Phase::kDuring) return absl::UnavailableError("the run has not begun, or is over");
-  if (request.kind == ex::CtlRequest::Kind::kStatus) return status();
-  switch (request.kind) {
-    case ex::CtlRequest::Kind::kResize: {
-      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
-      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resize(job, request.gpus));
+  switch (request.what_case()) {
+    case proto::CtlRequest::kStatus: return status();
+    case proto::CtlRequest::kResize: {
+      const int32_t gpus = request.resize().gpus();
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request.resize().job()));
+      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resize(job, gpus));
       ask(std::move(event));
-      return told_of_resize(job, request.gpus);
+      return told_of_resize(job, gpus);
     }
-    case ex::CtlRequest::Kind::kSave: {
-      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
+    case proto::CtlRequest::kDrain: {
+      const int32_t host = request.drain().host();
+      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, drain(host));
+      ask(std::move(event));
+      if (host >= 0) return fmt::format("jobs leave host {} at their next step boundaries", host);
+      return "every job writes a checkpoint at its next step boundary, then the run ends";
+    }
+    case proto::CtlRequest::kSave: {
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request.save().job()));
       ask(control::UserSave{job});
       return "a checkpoint at the next step boundary";
     }
-    case ex::CtlRequest::Kind::kLive: {
-      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
-      return live_.answer(job, request, [this] { wake("a reader"); });
+    case proto::CtlRequest::kLive: {
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request.live().job()));
+      return live_.answer(job, request.live(), [this] { wake("a reader"); });
     }
-    default: break;
+    case proto::CtlRequest::WHAT_NOT_SET: break;
   }
-  SCALAI_ASSIGN_OR_RETURN(control::EventBody event, drain(request));
-  ask(std::move(event));
-  if (request.host >= 0) return fmt::format("jobs leave host {} at their next step boundaries", request.host);
-  return "every job writes a checkpoint at its next step boundary, then the run ends";
+  return invalid("a request that this controller does not know");
 }
 
 void Steering::ask_for(int job, int gpus, bool save) {
@@ -112,13 +118,13 @@ std::string Steering::status() const {
       {.indent = 2});
 }
 
-absl::StatusOr<int> Steering::job_of(const ex::CtlRequest& request) const {
+absl::StatusOr<int> Steering::job_of(const std::string& name) const {
   const std::vector<scenario::JobSpec>& jobs = scenario_.jobs;
   const auto named =
-      std::find_if(jobs.begin(), jobs.end(), [&](const scenario::JobSpec& job) { return job.name == request.job; });
-  if (request.job.empty() && jobs.size() > 1) return invalid(fmt::format("which of the {} jobs?", jobs.size()));
-  if (!request.job.empty() && named == jobs.end()) return invalid(fmt::format("there is no job \"{}\"", request.job));
-  return request.job.empty() ? 0 : static_cast<int>(named - jobs.begin());
+      std::find_if(jobs.begin(), jobs.end(), [&](const scenario::JobSpec& job) { return job.name == name; });
+  if (name.empty() && jobs.size() > 1) return invalid(fmt::format("which of the {} jobs?", jobs.size()));
+  if (!name.empty() && named == jobs.end()) return invalid(fmt::format("there is no job \"{}\"", name));
+  return name.empty() ? 0 : static_cast<int>(named - jobs.begin());
 }
 
 absl::StatusOr<control::EventBody> Steering::resize(int index, int gpus) const {
@@ -156,12 +162,11 @@ std::string Steering::told_of_resize(int index, int gpus) const {
       job.name, gpus, sizes, k < jobs_.size() ? jobs_[k].gpus : 0);
 }
 
-absl::StatusOr<control::EventBody> Steering::drain(const ex::CtlRequest& request) const {
-  if (request.host < 0) return control::UserStop{};
+absl::StatusOr<control::EventBody> Steering::drain(int32_t host) const {
+  if (host < 0) return control::UserStop{};
   const auto hosts = static_cast<int32_t>(scenario_.cluster.hosts.size());
-  if (request.host >= hosts)
-    return invalid(fmt::format("there is no host {}: the cluster has {}", request.host, hosts));
-  return control::UserDrain{.devices = scenario_.cluster.devices_of(HostId(request.host))};
+  if (host >= hosts) return invalid(fmt::format("there is no host {}: the cluster has {}", host, hosts));
+  return control::UserDrain{.devices = scenario_.cluster.devices_of(HostId(host))};
 }
 
 SignalWatch::SignalWatch(std::function<void(int)> came) {

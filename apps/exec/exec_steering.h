@@ -24,7 +24,7 @@ class Steering {
       : scenario_(scenario), strategy_(std::move(strategy)) {}
 
   // Answers a request of `ctl`; any thread.
-  absl::StatusOr<std::string> answer(const executor::CtlRequest& request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request);
   // Requests of a job's own training program, of the run's thread; what cannot be done is said on stderr. `gpus` 0: no
   // other number.
   void ask_for(int job, int gpus, bool save);
@@ -33,32 +33,32 @@ class Steering {
 
   // Called by the thread of the run: at its begin, during it, and at its end. The controller, which requests wake,
   // lives until end().
-  void begin(executor::ControllerEnd& controller);
+  void begin(executor::rpc::ControllerEnd& controller);
   void watch(double at_s, const control::Control& control);  // which lives until end()
   void pass_time(double at_s);                               // since the last watch()
   void end();
   enum class Phase { kBefore, kDuring, kAfter };
   Phase phase() const;
-  executor::LiveRequests& requests() { return requests_; }
-  executor::LiveSteps& live() { return live_; }
+  executor::controller::LiveRequests& requests() { return requests_; }
+  executor::controller::LiveSteps& live() { return live_; }
 
  private:
   void ask(control::EventBody request);
   void wake(const char* why);  // the thread of the run
   std::string status() const;
-  absl::StatusOr<int> job_of(const executor::CtlRequest& request) const;
+  absl::StatusOr<int> job_of(const std::string& name) const;
   absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
   std::string told_of_resize(int job, int gpus) const;  // the answer
-  absl::StatusOr<control::EventBody> drain(const executor::CtlRequest& request) const;
+  absl::StatusOr<control::EventBody> drain(int32_t host) const;
 
   const scenario::Scenario& scenario_;
   const std::string strategy_;
-  executor::LiveRequests requests_;
-  executor::LiveSteps live_;
+  executor::controller::LiveRequests requests_;
+  executor::controller::LiveSteps live_;
   mutable std::mutex mutex_;
   Phase phase_ = Phase::kBefore;
-  executor::ControllerEnd* controller_ = nullptr;  // during the run
-  const control::Control* control_ = nullptr;      // of the run's thread
+  executor::rpc::ControllerEnd* controller_ = nullptr;  // during the run
+  const control::Control* control_ = nullptr;           // of the run's thread
   double at_s_ = 0;
   std::vector<control::JobStatus> jobs_;
   std::vector<control::LossRecord> losses_;

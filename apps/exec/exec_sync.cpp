@@ -39,7 +39,7 @@ namespace scalai::apps {
 namespace {
 
 namespace ex = scalai::executor;
-using Step = std::shared_ptr<const ex::LiveStep>;
+using Step = std::shared_ptr<const ex::live::LiveStep>;
 
 constexpr double kRest_s = 0.01;                      // the job's steps pass meanwhile
 constexpr double kPatience_s = 5;                     // for a step, until it is asked for again
@@ -48,7 +48,7 @@ constexpr double kPause_s = 1, kLongestPause_s = 30;  // after a step that did n
 
 struct Request {
   std::string run, job, out, listen, launcher, after;
-  ex::SyncTarget target;
+  ex::sync::SyncTarget target;
   std::vector<std::string> machines;  // by ssh; empty: here, or by the launcher
   bool no_workers = false;
   int64_t every = 0;  // steps; 0: one step only
@@ -124,7 +124,7 @@ absl::StatusOr<Request> read_request_of(const Arguments& arguments) {
   return request;
 }
 
-void show(const Request& request, const ex::Synced& synced) {
+void show(const Request& request, const ex::sync::Synced& synced) {
   if (request.json) {
     print("{}\n", json_text(nlohmann::json{{"step", synced.step},
                                            {"seconds", synced.seconds},
@@ -147,7 +147,7 @@ void show(const Request& request, const ex::Synced& synced) {
 class Steps {
  public:
   // `address`: of the run's controller; another one there is another run.
-  Steps(const RunFolder& folder, std::string address, ex::LiveRun& run, std::string job)
+  Steps(const RunFolder& folder, std::string address, ex::live::LiveRun& run, std::string job)
       : folder_(folder), address_(std::move(address)), run_(run), job_(std::move(job)) {}
 
   bool is_over() {
@@ -191,7 +191,7 @@ class Steps {
   using Clock = std::chrono::steady_clock;
   const RunFolder& folder_;
   const std::string address_;
-  ex::LiveRun& run_;
+  ex::live::LiveRun& run_;
   const std::string job_;
   absl::Status last_;
   int late_ = 0;
@@ -214,11 +214,11 @@ class Hook {
   Hook& operator=(const Hook&) = delete;
   void begin(int64_t step) {
     if (request_.after.empty()) return;
-    absl::StatusOr<ex::Process> process =
-        ex::Process::start({.binary = "/bin/sh",
-                            .arguments = {"sh", "-c", request_.after},
-                            .environment = {{"SCALAI_STEP", std::to_string(step)}, {"SCALAI_RUN", request_.out}},
-                            .log_file = request_.out + "/after.log"});
+    absl::StatusOr<ex::rpc::Process> process =
+        ex::rpc::Process::start({.binary = "/bin/sh",
+                                 .arguments = {"sh", "-c", request_.after},
+                                 .environment = {{"SCALAI_STEP", std::to_string(step)}, {"SCALAI_RUN", request_.out}},
+                                 .log_file = request_.out + "/after.log"});
     if (process.ok()) {
       running_ = *std::move(process);
     } else {
@@ -227,7 +227,7 @@ class Hook {
   }
   bool is_over() {
     if (!running_) return true;
-    const std::optional<ex::ProcessEnd> end = running_->poll();
+    const std::optional<ex::rpc::ProcessEnd> end = running_->poll();
     if (!end) return false;
     if (!end->ok()) say("scalai sync: warning: --after: {}, see {}/after.log\n", end->str(), request_.out);
     running_.reset();
@@ -236,20 +236,21 @@ class Hook {
 
  private:
   const Request& request_;
-  std::optional<ex::Process> running_;
+  std::optional<ex::rpc::Process> running_;
 };
 
 bool is_lasting(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) || absl::IsResourceExhausted(status);
 }
 
-absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& sync, const std::atomic<bool>& stop) {
+absl::Status push(const Request& request, Steps& steps, Step step, ex::sync::Sync& sync,
+                  const std::atomic<bool>& stop) {
   Hook hook(request);
   int64_t first = -1, held = -1;
   bool told = false;
   while (!stop) {
     if (step != nullptr) {
-      absl::StatusOr<ex::Synced> synced = sync.bring(*step);
+      absl::StatusOr<ex::sync::Synced> synced = sync.bring(*step);
       step.reset();
       if (synced.ok()) {
         steps.succeeded();
@@ -266,7 +267,7 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
     const bool due = !sync.is_whole() || request.every > 0;
     // Asked for before the rest, so that the job does not pass the step meanwhile.
     if (hook.is_over() && due && !steps.is_over())
-      step = steps.poll(sync.is_whole() ? ex::next_due(first, held, request.every) - 1 : -1);
+      step = steps.poll(sync.is_whole() ? ex::sync::next_due(first, held, request.every) - 1 : -1);
     sync.rest(step == nullptr ? kRest_s : 0);
     if (steps.is_over() && !std::exchange(told, true)) {
       if (held < 0)
@@ -281,11 +282,11 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
 // Requests of readers, which may come before there are receivers, or when there are none any more.
 class Door {
  public:
-  absl::StatusOr<std::string> answer(const ex::CtlRequest& request) {
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
     const std::shared_lock inside(mutex_);
     return sync_ != nullptr ? sync_->answer(request) : absl::UnavailableError("there are no receivers now");
   }
-  void open(ex::Sync& sync) {
+  void open(ex::sync::Sync& sync) {
     const std::unique_lock alone(mutex_);
     sync_ = &sync;
   }
@@ -297,14 +298,14 @@ class Door {
 
  private:
   std::shared_mutex mutex_;
-  ex::Sync* sync_ = nullptr;
+  ex::sync::Sync* sync_ = nullptr;
 };
 
-absl::Status serve(const Request& request, const ex::CtlTarget& target, const HowRun& how, Steps& steps, Step first,
-                   const std::atomic<bool>& stop) {
-  SCALAI_RETURN_IF_ERROR(ex::plan_sync(*first, request.target).status());  // before anything is there
+absl::Status serve(const Request& request, const ex::rpc::CtlTarget& target, const HowRun& how, Steps& steps,
+                   Step first, const std::atomic<bool>& stop) {
+  SCALAI_RETURN_IF_ERROR(ex::sync::plan_sync(*first, request.target).status());  // before anything is there
   const RunFolder folder(request.out);
-  SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
+  SCALAI_ASSIGN_OR_RETURN(ex::journal::JournalLock lock, folder.claim());
   StateOptions state = request.state;
   state.transport = how.state.transport == "shared-memory" ? "shared-memory" : "ucx";
   if (state.transport == "shared-memory" && !request.machines.empty())
@@ -314,9 +315,9 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
                     request.run));
   const bool local = !request.no_workers && request.launcher.empty() && request.machines.empty();
   if (local) SCALAI_RETURN_IF_ERROR(check_here(state, request.target.gpus_of_host));
-  const cluster::Cluster cluster = ex::joint_cluster(first->state(), request.target.gpus_of_host);
+  const cluster::Cluster cluster = ex::sync::joint_cluster(first->state(), request.target.gpus_of_host);
   const int first_host = first->state().gpus_of_host_size();
-  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::make_token());
+  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::rpc::make_token());
   const auto stopped = [&stop] { return stop.load(); };
   Door door;
   SCALAI_ASSIGN_OR_RETURN(
@@ -324,7 +325,7 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
       Session::start(cluster, {.server = {.bind_address = request.listen,
                                           .token = target.token,  // by which workers of both runs know each other
                                           .controller = {.run_id = run_id},
-                                          .on_ctl = [&](const ex::CtlRequest& asked) { return door.answer(asked); }},
+                                          .on_ctl = [&](const proto::CtlRequest& asked) { return door.answer(asked); }},
                                .log_folder = folder.workers(),
                                .local = local,
                                .launcher = request.launcher,
@@ -335,7 +336,7 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
                                .first_host = first_host,
                                .by_ssh = request.machines}));
   SCALAI_ASSIGN_OR_RETURN(
-      const ex::Journal journal,
+      const ex::journal::Journal journal,
       folder.begin(std::move(lock), {.scenario_text = "", .scenario_digest = "", .strategy = "sync", .run_id = run_id},
                    {.local_workers = local, .launcher = request.launcher, .state = state, .synced = true}, target.token,
                    session->controller().address()));
@@ -347,8 +348,8 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
   }
   absl::Status done = session->pool().start();
   if (done.ok()) {
-    ex::Sync sync(cluster, session->controller(), session->pool(),
-                  {.place = request.run, .target = request.target, .first_host = first_host, .stopped = stopped});
+    ex::sync::Sync sync(cluster, session->controller(), session->pool(),
+                        {.place = request.run, .target = request.target, .first_host = first_host, .stopped = stopped});
     door.open(sync);
     done = push(request, steps, std::move(first), sync, stop);
     door.close();
@@ -360,14 +361,14 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
 
 absl::Status run_sync(const Request& request, const std::atomic<bool>& stop) {
   const RunFolder training(request.run);
-  SCALAI_ASSIGN_OR_RETURN(const ex::CtlTarget target, training.target());
+  SCALAI_ASSIGN_OR_RETURN(const ex::rpc::CtlTarget target, training.target());
   SCALAI_ASSIGN_OR_RETURN(const HowRun how, training.how());
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<ex::PeerTransport> transport, reader_transport(how, target));
-  ex::LiveRun run({.target = target,
-                   .place = training.path(),
-                   .digest_bytes = request.digest_bytes,
-                   .patience_s = kPatience_s,
-                   .transport = transport.get()});
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<ex::transport::PeerTransport> transport, reader_transport(how, target));
+  ex::live::LiveRun run({.target = target,
+                         .place = training.path(),
+                         .digest_bytes = request.digest_bytes,
+                         .patience_s = kPatience_s,
+                         .transport = transport.get()});
   Steps steps(training, target.address, run, request.job);
   Step first;
   while (!stop && first == nullptr) {

@@ -29,6 +29,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::apps {
 namespace {
@@ -36,60 +37,60 @@ namespace {
 namespace ex = scalai::executor;
 
 // Where the controller is, and other workers.
-absl::StatusOr<ex::Interface> network_of(const ex::WorkerOptions& options) {
+absl::StatusOr<ex::rpc::Interface> network_of(const ex::rpc::WorkerOptions& options) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout_s);
-  absl::StatusOr<ex::Interface> interface = ex::interface_to(options.address);
+  absl::StatusOr<ex::rpc::Interface> interface = ex::rpc::interface_to(options.address);
   // A name may become known later, as a controller may begin later.
   for (Backoff backoff(0.2, 5, static_cast<uint64_t>(::getpid()));
        absl::IsUnavailable(interface.status()) && std::chrono::steady_clock::now() < until;) {
     std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next_s()));
-    interface = ex::interface_to(options.address);
+    interface = ex::rpc::interface_to(options.address);
   }
   return interface;
 }
 
 // To workers that share no memory with this one; null when none is wanted, or where one would do but is not there.
-absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted, [[maybe_unused]] bool optional,
-                                                                  [[maybe_unused]] const ex::WorkerOptions& options,
-                                                                  [[maybe_unused]] const ex::Interface& network,
-                                                                  [[maybe_unused]] ex::AnswerHandler answer) {
-  if (!wanted) return std::unique_ptr<ex::PeerTransport>();
+absl::StatusOr<std::unique_ptr<ex::transport::PeerTransport>> make_transport(
+    bool wanted, [[maybe_unused]] bool optional, [[maybe_unused]] const ex::rpc::WorkerOptions& options,
+    [[maybe_unused]] const ex::rpc::Interface& network, [[maybe_unused]] ex::transport::AnswerHandler answer) {
+  if (!wanted) return std::unique_ptr<ex::transport::PeerTransport>();
 #ifdef SCALAI_WITH_UCX
   // Devices that can be reached where the controller is, and nowhere else. The user's own choice goes first.
   std::string devices;
-  if (std::getenv("UCX_NET_DEVICES") == nullptr) devices = ex::ucx_devices_on(network.name, network.loopback);
+  if (std::getenv("UCX_NET_DEVICES") == nullptr)
+    devices = ex::transport::ucx_devices_on(network.name, network.loopback);
   SCALAI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ex::UcxTransport> made,
-      ex::UcxTransport::create(std::move(answer),
-                               {.devices = std::move(devices), .key = ex::key_for(options.token, "transport")}));
-  return std::unique_ptr<ex::PeerTransport>(std::move(made));
+      std::unique_ptr<ex::transport::UcxTransport> made,
+      ex::transport::UcxTransport::create(
+          std::move(answer), {.devices = std::move(devices), .key = ex::secret::key_for(options.token, "transport")}));
+  return std::unique_ptr<ex::transport::PeerTransport>(std::move(made));
 #else
-  if (optional) return std::unique_ptr<ex::PeerTransport>();
+  if (optional) return std::unique_ptr<ex::transport::PeerTransport>();
   return missing("scalai-exec was built without UCX (Debian: libucx-dev)");
 #endif
 }
 
 struct Shared {
-  ex::WorkerOptions options;
+  ex::rpc::WorkerOptions options;
   StateOptions state;
-  std::shared_ptr<ex::Backend> backend;
-  std::optional<ex::NcclApi> nccl;
+  std::shared_ptr<ex::device::Backend> backend;
+  std::optional<ex::nccl::NcclApi> nccl;
   std::vector<HostId> hosts;  // of all of them
-  std::shared_ptr<ex::LocalStores> locals = std::make_shared<ex::LocalStores>();
+  std::shared_ptr<ex::worker::LocalStores> locals = std::make_shared<ex::worker::LocalStores>();
 };
 
 // A worker from joining to its end. True: it was told to go, while others of this process may stay.
 absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
-  ex::WorkerOptions options = shared.options;
-  options.hello.host = host;
-  std::unique_ptr<ex::Worker> worker;
+  ex::rpc::WorkerOptions options = shared.options;
+  options.host = host;
+  std::unique_ptr<ex::worker::Worker> worker;
   // For the threads of transport and session, which may come before the worker is there.
-  std::atomic<ex::Worker*> begun = nullptr;
+  std::atomic<ex::worker::Worker*> begun = nullptr;
   const bool wanted = shared.state.transport != "shared-memory";
-  SCALAI_ASSIGN_OR_RETURN(const ex::Interface network, network_of(options));
+  SCALAI_ASSIGN_OR_RETURN(const ex::rpc::Interface network, network_of(options));
   auto transport = make_transport(wanted, !shared.state.network(), options, network,
-                                  [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
-                                    const ex::Worker* const answering = begun;
+                                  [&](std::string_view request) -> absl::StatusOr<ex::transport::Payload> {
+                                    const ex::worker::Worker* const answering = begun;
                                     if (answering == nullptr)
                                       return absl::UnavailableError("this worker has not begun");
                                     // A GPU's memory that is freed or moved meanwhile must not be read.
@@ -98,19 +99,19 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
                                     return answering->places().answer(request);
                                   });
   SCALAI_RETURN_IF_ERROR(transport.status());
-  if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
-  options.refresh = [&](ex::Hello& hello) {
-    if (const ex::Worker* const held = begun) held->introduce(hello);
+  options.introduce = [&](proto::Hello& hello) {
+    if (*transport != nullptr) hello.set_transport_address((*transport)->address());
+    if (const ex::worker::Worker* const held = begun) held->introduce(hello);
   };
   options.departed = [&](int32_t other) {
-    if (ex::Worker* const waiting = begun) waiting->note_departed(HostId(other));
+    if (ex::worker::Worker* const waiting = begun) waiting->note_departed(HostId(other));
   };
   options.superseded = [&] {
-    if (ex::Worker* const waiting = begun) waiting->note_superseded();
+    if (ex::worker::Worker* const waiting = begun) waiting->note_superseded();
   };
-  SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
-  worker = std::make_unique<ex::Worker>(ex::Worker::Options{
-      .host = HostId(session->welcome().host),
+  SCALAI_ASSIGN_OR_RETURN(const auto session, ex::rpc::WorkerSession::connect(options));
+  worker = std::make_unique<ex::worker::Worker>(ex::worker::Worker::Options{
+      .host = HostId(session->welcome().host()),
       .segments = {.host_overflow = shared.state.host_overflow, .huge_pages = huge_pages_of(shared.state.huge_pages)},
       .device_limit = shared.state.device_limit(),
       .backend = shared.backend,
@@ -121,8 +122,8 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
       .nccl = shared.nccl});
   begun = worker.get();
   bool told_to_go = false;
-  const absl::Status ended = session->run([&](const ex::Command& command) {
-    ex::Reply reply = worker->handle(command);
+  const absl::Status ended = session->run([&](const ex::rpc::Command& command) {
+    ex::rpc::Reply reply = worker->handle(command);
     told_to_go = told_to_go || reply.last;
     return reply;
   });
@@ -179,13 +180,12 @@ int worker_command(const Arguments& arguments) {
   if (!hosts.ok()) return usage_error("exec worker", message_of(hosts.status()));
   if (hosts->size() > 1 && state->with_nccl())
     return usage_error("exec worker", "with NCCL each host is a process of its own: one --host");
-  const auto token = ex::read_token(arguments.text("token-file"));
+  const auto token = ex::rpc::read_token(arguments.text("token-file"));
   if (!token.ok()) return report_error(token.status());
   Shared shared{.options = {.address = arguments.text("controller"),
                             .token = *token,
                             .ca_file = arguments.text("ca-file"),
-                            .hello = {},
-                            .refresh = {},
+                            .introduce = {},
                             .departed = {},
                             .superseded = {},
                             .connect_timeout_s = arguments.seconds("timeout"),

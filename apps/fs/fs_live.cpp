@@ -18,6 +18,7 @@
 #include "executor/live/live_run.h"
 #include "ptc/base/backoff.h"
 #include "ptc/base/json.h"
+#include "ptc/proto/control.pb.h"
 #include "vfs/live_tree.h"
 #endif
 
@@ -37,8 +38,10 @@ namespace ex = scalai::executor;
 
 constexpr double kBegin_s = 60;  // a run that has just begun knows its jobs by then
 
-absl::StatusOr<std::vector<std::string>> jobs_now(const ex::CtlTarget& target) try {
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, ex::ask_controller(target, {.kind = ex::CtlRequest::Kind::kStatus}));
+absl::StatusOr<std::vector<std::string>> jobs_now(const ex::rpc::CtlTarget& target) try {
+  proto::CtlRequest request;
+  request.mutable_status();
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, ex::rpc::ask_controller(target, request));
   SCALAI_ASSIGN_OR_RETURN(const nlohmann::json status, read_json(text));
   std::vector<std::string> names;
   for (const nlohmann::json& job : status.at("jobs")) names.push_back(job.at("name").get<std::string>());
@@ -47,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> jobs_now(const ex::CtlTarget& target) t
   return failed(fmt::format("the controller's answer is no status: {}", error.what()));
 }
 
-absl::StatusOr<std::vector<std::string>> jobs_of(const ex::CtlTarget& target) {
+absl::StatusOr<std::vector<std::string>> jobs_of(const ex::rpc::CtlTarget& target) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kBegin_s);
   for (Backoff backoff(0.1, 2, static_cast<uint64_t>(::getpid()));;) {
     absl::StatusOr<std::vector<std::string>> jobs = jobs_now(target);
@@ -59,7 +62,7 @@ absl::StatusOr<std::vector<std::string>> jobs_of(const ex::CtlTarget& target) {
 
 class RunMount final : public LiveMount {
  public:
-  RunMount(RunFolder folder, std::unique_ptr<ex::PeerTransport> transport, ex::LiveOptions options,
+  RunMount(RunFolder folder, std::unique_ptr<ex::transport::PeerTransport> transport, ex::live::LiveOptions options,
            const std::vector<std::string>& jobs, vfs::LiveTimes times)
       : folder_(std::move(folder)), transport_(std::move(transport)), run_([&] {
           options.transport = transport_.get();
@@ -74,18 +77,18 @@ class RunMount final : public LiveMount {
   ~RunMount() override { tree_.reset(); }
   std::shared_ptr<vfs::Directory> directory() const override { return tree_->directory(); }
   void log_to(vfs::Log& log) override { log_ = &log; }
-  ex::LiveBytes read() const override { return run_.bytes(); }
+  ex::live::LiveBytes read() const override { return run_.bytes(); }
 
  private:
   absl::StatusOr<vfs::ShownStep> newest(const std::string& job) {
     SCALAI_RETURN_IF_ERROR(folder_.address().status());  // sooner than nobody answers there
-    SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const ex::LiveStep> step, run_.newest(job));
+    SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const ex::live::LiveStep> step, run_.newest(job));
     return vfs::ShownStep{.checkpoint = step->checkpoint(), .kept = step, .id = step.get()};
   }
 
   const RunFolder folder_;
-  const std::unique_ptr<ex::PeerTransport> transport_;
-  ex::LiveRun run_;
+  const std::unique_ptr<ex::transport::PeerTransport> transport_;
+  ex::live::LiveRun run_;
   std::atomic<vfs::Log*> log_ = nullptr;
   std::unique_ptr<vfs::LiveTree> tree_;
 };
@@ -94,20 +97,20 @@ class RunMount final : public LiveMount {
 
 absl::StatusOr<std::unique_ptr<LiveMount>> LiveMount::open(const std::string& run, const LiveShown& shown) {
   const RunFolder folder(run);
-  SCALAI_ASSIGN_OR_RETURN(const ex::CtlTarget target, folder.target());
+  SCALAI_ASSIGN_OR_RETURN(const ex::rpc::CtlTarget target, folder.target());
   SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
   SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, jobs_of(target));
-  const auto served = std::make_shared<ex::ServedBlocks>();
+  const auto served = std::make_shared<ex::live::ServedBlocks>();
   SCALAI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ex::PeerTransport> transport,
+      std::unique_ptr<ex::transport::PeerTransport> transport,
       reader_transport(how, target, [served](std::string_view request) { return served->answer(request); }));
-  ex::LiveOptions options{.target = target,
-                          .place = folder.path(),
-                          .optimizer = shown.optimizer,
-                          .fleeting = shown.fleeting,
-                          .version = shown.version,
-                          .kept_bytes = shown.kept_bytes,
-                          .served = served};
+  ex::live::LiveOptions options{.target = target,
+                                .place = folder.path(),
+                                .optimizer = shown.optimizer,
+                                .fleeting = shown.fleeting,
+                                .version = shown.version,
+                                .kept_bytes = shown.kept_bytes,
+                                .served = served};
   return std::unique_ptr<LiveMount>(
       std::make_unique<RunMount>(folder, std::move(transport), std::move(options), jobs,
                                  vfs::LiveTimes{.idle_s = shown.keep_s, .fresh_s = shown.refresh_s}));

@@ -30,7 +30,7 @@ class LiveMount {
   virtual std::shared_ptr<vfs::Directory> directory() const = 0;
   // Where it is said why a step is not shown; outlives this.
   virtual void log_to(vfs::Log& log) = 0;
-  virtual executor::LiveBytes read() const = 0;  // any thread
+  virtual executor::live::LiveBytes read() const = 0;  // any thread
 };
 
 }  // namespace scalai::apps

@@ -39,7 +39,7 @@ absl::StatusOr<std::string> repartition(vfs::DatasetTree* datasets, const vfs::C
 }
 
 // "5.50 MB of workers here, 0 B of workers elsewhere, 0 B of other readers, 0 B for other readers, 0 questions"
-std::string str(const executor::LiveBytes& read) {
+std::string str(const executor::live::LiveBytes& read) {
   return fmt::format(
       "{} of workers here, {} of workers elsewhere, {} of other readers, {} for other readers, {} questions",
       format_bytes(read.from_memory), format_bytes(read.from_workers), format_bytes(read.from_readers),

@@ -11,6 +11,9 @@
 #include "ptc/state/model/catalogue.h"
 
 namespace scalai::executor::bench {
+
+using tensor::Box;
+
 namespace {
 
 using collection::Collection;
@@ -46,7 +49,7 @@ bool is_of(const Layout& layout, const std::string& tensor) {
 
 void add_tensor(const Collection& from, const Collection& to, TensorId tensor, CopyWork& work) {
   const collection::LogicalTensor& what = to.tensors[static_cast<size_t>(tensor.value)];
-  const Content content{ContentKey::of(what.name), what.shape, 1};
+  const state::Content content{state::ContentKey::of(what.name), what.shape, 1};
   const size_t first = work.sources.size();
   for (int rank = 0; rank < from.ranks(); ++rank) {
     for (const tensor::Piece& piece : from.pieces(tensor, LogicalRank(rank)).pieces)
@@ -92,11 +95,11 @@ CopyWork contiguous(int64_t bytes) {
   CopyWork work{.name = "contiguous"};
   for (int64_t done = 0; done < bytes; done += kBuffer) {
     const int64_t elements = std::min(kBuffer, bytes - done) / 4;
-    const Content content{{static_cast<uint64_t>(done)}, {elements}, 1};
+    const state::Content content{{static_cast<uint64_t>(done)}, {elements}, 1};
     const Box box({0}, {elements});
     work.copies.push_back({box, work.sources.size(), work.targets.size()});
-    work.sources.push_back({box, DType::kF32, content});
-    work.targets.push_back({box, DType::kF32, content});
+    work.sources.push_back({box, tensor::DType::kF32, content});
+    work.targets.push_back({box, tensor::DType::kF32, content});
     work.bytes += elements * 4;
   }
   return work;
@@ -107,11 +110,11 @@ CopyWork unaligned(int64_t bytes) {
   constexpr int64_t kColumns = 4097;
   const int64_t rows = (bytes + 2 * kColumns - 1) / (2 * kColumns);
   const Box part({0, 1}, {rows, 1 + kColumns}), wide({0, 0}, {rows, 2 + kColumns});
-  const Content content{{1}, {rows, 2 + kColumns}, 1};
+  const state::Content content{{1}, {rows, 2 + kColumns}, 1};
   return {.name = "unaligned",
           .model = "",
-          .sources = {{wide, DType::kBF16, content}},
-          .targets = {{part, DType::kBF16, content}},
+          .sources = {{wide, tensor::DType::kBF16, content}},
+          .targets = {{part, tensor::DType::kBF16, content}},
           .copies = {{part, 0, 0}},
           .bytes = part.volume() * 2};
 }

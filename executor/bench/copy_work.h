@@ -24,12 +24,12 @@ struct CopyWork {
   std::string name;   // "qkv merge"
   std::string model;  // "llama3-8b"; empty: no model
   struct Buffer {
-    Box box;
-    DType dtype = DType::kF32;
-    Content content;  // of its tensor
+    tensor::Box box;
+    tensor::DType dtype = tensor::DType::kF32;
+    state::Content content;  // of its tensor
   };
   struct Copy {
-    Box part;
+    tensor::Box part;
     size_t src = 0, dst = 0;  // indices in sources and targets
   };
   std::vector<Buffer> sources, targets;

@@ -9,13 +9,16 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
+
+using state::Target;
+
 namespace {
 
 constexpr int kDevice = 0;
 
 class Prepared {
  public:
-  static absl::StatusOr<Prepared> make(Backend& backend, const CopyWork& work) {
+  static absl::StatusOr<Prepared> make(device::Backend& backend, const CopyWork& work) {
     Prepared prepared;
     int64_t capacity = 0;
     for (const std::vector<CopyWork::Buffer>* list : {&work.sources, &work.targets}) {
@@ -25,7 +28,7 @@ class Prepared {
                             backend.memory_of_device(kDevice, {.name = "bench", .capacity = 2 * capacity}));
     SCALAI_RETURN_IF_ERROR(prepared.memory_->reserve(capacity));
     std::vector<Target> sources;
-    std::vector<BoxFill> fills;
+    std::vector<device::BoxFill> fills;
     for (const CopyWork::Buffer& buffer : work.sources) {
       SCALAI_ASSIGN_OR_RETURN(const Target at, prepared.add(buffer));
       sources.push_back(at);
@@ -42,9 +45,9 @@ class Prepared {
     SCALAI_RETURN_IF_ERROR(backend.fill(fills));
     return prepared;
   }
-  const std::vector<BoxCopy>& copies() const { return copies_; }
-  const std::vector<BoxCheck>& checks() const { return checks_; }
-  const std::vector<BoxHash>& hashes() const { return hashes_; }
+  const std::vector<device::BoxCopy>& copies() const { return copies_; }
+  const std::vector<device::BoxCheck>& checks() const { return checks_; }
+  const std::vector<device::BoxHash>& hashes() const { return hashes_; }
 
  private:
   static int64_t bytes_of(const CopyWork::Buffer& buffer) {
@@ -55,11 +58,11 @@ class Prepared {
     return Target{buffer.box, buffer.dtype, memory_->data(offset)};
   }
 
-  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<state::Memory> memory_;
   std::vector<Target> targets_;
-  std::vector<BoxCopy> copies_;
-  std::vector<BoxCheck> checks_;
-  std::vector<BoxHash> hashes_;
+  std::vector<device::BoxCopy> copies_;
+  std::vector<device::BoxCheck> checks_;
+  std::vector<device::BoxHash> hashes_;
 };
 
 absl::StatusOr<std::vector<double>> times_of(int repetitions, const std::function<absl::Status()>& work) {
@@ -72,7 +75,7 @@ absl::StatusOr<std::vector<double>> times_of(int repetitions, const std::functio
   return seconds;
 }
 
-void add_yardsticks(int gpu, const CopyWork& work, const std::vector<BoxCopy>& copies, int repetitions,
+void add_yardsticks(int gpu, const CopyWork& work, const std::vector<device::BoxCopy>& copies, int repetitions,
                     Measurement& measured) {
   if (gpu < 0) {
     measured.yardsticks.push_back({"memcpy", memcpy_seconds(work.bytes, repetitions)});
@@ -88,7 +91,8 @@ void add_yardsticks(int gpu, const CopyWork& work, const std::vector<BoxCopy>& c
 
 }  // namespace
 
-absl::StatusOr<std::vector<Measurement>> measure_copies(Backend& backend, const CopyWork& work, int repetitions) {
+absl::StatusOr<std::vector<Measurement>> measure_copies(device::Backend& backend, const CopyWork& work,
+                                                        int repetitions) {
   SCALAI_CHECK(repetitions >= 1);
   SCALAI_ASSIGN_OR_RETURN(const Prepared prepared, Prepared::make(backend, work));
   const std::string name = work.model.empty() ? work.name : work.name + " " + work.model;
@@ -107,7 +111,7 @@ absl::StatusOr<std::vector<Measurement>> measure_copies(Backend& backend, const 
   SCALAI_ASSIGN_OR_RETURN(checked.transfer_s, times_of(repetitions, [&]() -> absl::Status {
                             SCALAI_ASSIGN_OR_RETURN(const auto found, backend.check(prepared.checks()));
                             copied.errors = 0;
-                            for (const std::optional<Mismatch>& one : found) copied.errors += one ? 1 : 0;
+                            for (const std::optional<state::Mismatch>& one : found) copied.errors += one ? 1 : 0;
                             return absl::OkStatus();
                           }));
   SCALAI_ASSIGN_OR_RETURN(hashed.transfer_s,

@@ -18,6 +18,7 @@ namespace scalai::executor::bench {
 
 // repetitions >= 1 (CHECK), after one uncounted warm-up. Errors: those of the back end. ResourceExhausted: the work
 // does not fit on the device.
-absl::StatusOr<std::vector<Measurement>> measure_copies(Backend& backend, const CopyWork& work, int repetitions);
+absl::StatusOr<std::vector<Measurement>> measure_copies(device::Backend& backend, const CopyWork& work,
+                                                        int repetitions);
 
 }  // namespace scalai::executor::bench

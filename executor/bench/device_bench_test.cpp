@@ -51,7 +51,7 @@ TEST(CopyWork, WhatIsNotThereIsRefused) {
 }
 
 TEST(DeviceBench, MeasuresCopiesAndTheirChecks) {
-  const std::unique_ptr<Backend> backend = make_host_backend();
+  const std::unique_ptr<device::Backend> backend = device::make_host_backend();
   for (const CopyWork& work : works("row", "gpt2")) {
     const std::vector<Measurement> rows = measure_copies(*backend, work, 2).value();
     ASSERT_EQ(rows.size(), 3u);
@@ -70,12 +70,12 @@ TEST(DeviceBench, MeasuresCopiesAndTheirChecks) {
 TEST(DeviceBench, AWrongCopyIsCounted) {
   CopyWork work = works("column", "gpt2").front();
   work.copies.pop_back();
-  EXPECT_EQ(measure_copies(*make_host_backend(), work, 1)->front().errors, 1);
+  EXPECT_EQ(measure_copies(*device::make_host_backend(), work, 1)->front().errors, 1);
 }
 
 TEST(LinkBench, MeasuresEveryWay) {
-  const NcclLibrary nccl = NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
-  const std::unique_ptr<Backend> backend = make_host_backend({.devices_per_gpu = 1});
+  const nccl::NcclLibrary nccl = nccl::NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
+  const std::unique_ptr<device::Backend> backend = device::make_host_backend({.devices_per_gpu = 1});
   for (const int ranks : {1, 3}) {
     const std::vector<Measurement> rows =
         measure_links(*backend, nccl.api(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "executor/state/state_version.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
@@ -10,6 +11,9 @@
 #include "ptc/state/collection/collection_file.h"
 
 namespace scalai::executor::bench {
+
+using state::StateVersion;
+
 namespace {
 
 using proto::CommandBody;
@@ -25,7 +29,8 @@ double seconds_since(std::chrono::steady_clock::time_point began) {
 
 class CaseRun {
  public:
-  CaseRun(WorkerPool& pool, const Case& one, const plan::Plan& plan) : pool_(pool), case_(one), plan_(plan) {}
+  CaseRun(controller::WorkerPool& pool, const Case& one, const plan::Plan& plan)
+      : pool_(pool), case_(one), plan_(plan) {}
 
   absl::Status create() {
     CommandBody body;
@@ -118,14 +123,14 @@ class CaseRun {
   }
 
  private:
-  WorkerPool& pool_;
+  controller::WorkerPool& pool_;
   const Case& case_;
   const plan::Plan& plan_;
 };
 
 }  // namespace
 
-absl::StatusOr<Runs> run_case(WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions) {
+absl::StatusOr<Runs> run_case(controller::WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions) {
   SCALAI_CHECK(repetitions >= 1);
   Runs runs;
   CaseRun run(pool, one, plan);
@@ -138,7 +143,7 @@ absl::StatusOr<Runs> run_case(WorkerPool& pool, const Case& one, const plan::Pla
   return runs;
 }
 
-absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(WorkerPool& pool, const Case& there,
+absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(controller::WorkerPool& pool, const Case& there,
                                                          const plan::Plan& plan_there, const Case& back,
                                                          const plan::Plan& plan_back, int repetitions) {
   SCALAI_CHECK(repetitions >= 1 && there.to.epoch == back.from.epoch && back.to.epoch == there.from.epoch);

@@ -28,11 +28,11 @@ struct Runs {
 };
 
 // repetitions >= 1, after the first one. Errors: those of WorkerPool::call.
-absl::StatusOr<Runs> run_case(WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions);
+absl::StatusOr<Runs> run_case(controller::WorkerPool& pool, const Case& one, const plan::Plan& plan, int repetitions);
 
 // Runs a change and its way back several times, with commits, for plans that free the old epoch early. `there.from` is
 // created once; `back` leads to it again. One entry for each of the two.
-absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(WorkerPool& pool, const Case& there,
+absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(controller::WorkerPool& pool, const Case& there,
                                                          const plan::Plan& plan_there, const Case& back,
                                                          const plan::Plan& plan_back, int repetitions);
 

@@ -9,7 +9,7 @@
 namespace scalai::executor::bench {
 namespace {
 
-using ::scalai::executor::testing::Fleet;
+using controller::testing::Fleet;
 
 plan::Plan plan_of(const Case& one, const cluster::Cluster& cluster) {
   const collection::Residency nobody_lost;
@@ -23,7 +23,7 @@ TEST(Driver, EveryCaseArrivesWholeEachTime) {
     SCOPED_TRACE(fmt::format("{} at {}", one.name, one.devices));
     const cluster::Cluster cluster = cluster_of(one.devices);
     Fleet fleet({.hosts = one.devices});
-    WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+    controller::WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
     ASSERT_TRUE(pool.start().ok());
     const auto runs = run_case(pool, one, plan_of(one, cluster), 2);
     ASSERT_TRUE(runs.ok()) << message_of(runs.status());
@@ -41,7 +41,7 @@ TEST(Driver, WhatDidNotArriveIsCounted) {
   const cluster::Cluster cluster = cluster_of(2);
   Fleet fleet(
       {.hosts = 2, .swallow = [](int32_t host, const std::string& what) { return host == 1 && what == "round"; }});
-  WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+  controller::WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
   ASSERT_TRUE(pool.start().ok());
   const auto runs = run_case(pool, cases->front(), plan_of(cases->front(), cluster), 2);
   ASSERT_TRUE(runs.ok()) << message_of(runs.status());
@@ -54,7 +54,7 @@ TEST(Driver, APlanOfAnotherChangeIsRefused) {
   ASSERT_TRUE(cases.ok());
   const cluster::Cluster cluster = cluster_of(4);
   Fleet fleet({.hosts = 4});
-  WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
+  controller::WorkerPool pool(cluster, fleet.controller(), fleet.pool_options());
   ASSERT_TRUE(pool.start().ok());
   EXPECT_FALSE(run_case(pool, cases->back(), plan_of(cases->front(), cluster), 1).ok());
 }

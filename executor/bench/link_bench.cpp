@@ -13,18 +13,22 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
+
+using nccl::Communicator;
+using tensor::Box;
+
 namespace {
 
 constexpr double kJoin_s = 120;
 
-Deadline in(double seconds) {
+nccl::Deadline in(double seconds) {
   return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(seconds));
+         std::chrono::duration_cast<nccl::Deadline::duration>(std::chrono::duration<double>(seconds));
 }
 
 struct Buffers {
-  std::unique_ptr<Memory> memory;
-  Target out, in;
+  std::unique_ptr<state::Memory> memory;
+  state::Target out, in;
 };
 
 // A matrix of 4096 columns, of which the first half travels as a strided box.
@@ -37,25 +41,28 @@ struct Shape {
   }
 };
 
-Content content_of(int rank, const Shape& shape) { return {{static_cast<uint64_t>(rank) + 1}, {shape.rows, 4096}, 1}; }
+state::Content content_of(int rank, const Shape& shape) {
+  return {{static_cast<uint64_t>(rank) + 1}, {shape.rows, 4096}, 1};
+}
 
-absl::StatusOr<Buffers> make_buffers(Backend& backend, int rank, const Shape& shape) {
+absl::StatusOr<Buffers> make_buffers(device::Backend& backend, int rank, const Shape& shape) {
   const int64_t bytes = shape.whole.volume() * 4;
   Buffers buffers;
   SCALAI_ASSIGN_OR_RETURN(buffers.memory,
                           backend.memory_of_device(rank, {.name = "bench", .capacity = 4 * bytes + (64 << 20)}));
-  for (Target* target : {&buffers.out, &buffers.in}) {
+  for (state::Target* target : {&buffers.out, &buffers.in}) {
     SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, buffers.memory->allocate(bytes));
-    *target = {shape.whole, DType::kF32, buffers.memory->data(offset)};
+    *target = {shape.whole, tensor::DType::kF32, buffers.memory->data(offset)};
   }
-  const BoxFill fill{content_of(rank, shape), shape.whole, buffers.out};
+  const device::BoxFill fill{content_of(rank, shape), shape.whole, buffers.out};
   SCALAI_RETURN_IF_ERROR(backend.fill({&fill, 1}));
   return buffers;
 }
 
 class Rank {
  public:
-  Rank(Backend& backend, std::shared_ptr<Communicator> communicator, Queue& queue, Buffers& buffers, const Shape& shape)
+  Rank(device::Backend& backend, std::shared_ptr<Communicator> communicator, device::Queue& queue, Buffers& buffers,
+       const Shape& shape)
       : backend_(backend), communicator_(std::move(communicator)), queue_(queue), buffers_(buffers), shape_(shape) {}
 
   int next() const { return (communicator_->rank() + 1) % communicator_->size(); }
@@ -67,26 +74,27 @@ class Rank {
     SCALAI_RETURN_IF_ERROR(communicator_->send(next(), buffers_.out.data, bytes, queue_.stream()));
     SCALAI_RETURN_IF_ERROR(communicator_->receive(previous(), buffers_.in.data, bytes, queue_.stream()));
     SCALAI_RETURN_IF_ERROR(communicator_->end_group(in(kJoin_s)));
-    SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Mark> end, queue_.mark());
+    SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<device::Mark> end, queue_.mark());
     return communicator_->watch([&] { return end->query(); }, in(kJoin_s));
   }
-  absl::Status by_channel(Channel& channel, const Box& part) {
-    const std::vector<Traffic> sends = {{next(), {{part, DType::kF32, {{part, buffers_.out}}}}}};
-    const std::vector<Traffic> receives = {{previous(), {{part, DType::kF32, {{part, buffers_.in}}}}}};
+  absl::Status by_channel(exchange::Channel& channel, const Box& part) {
+    const std::vector<exchange::Traffic> sends = {{next(), {{part, tensor::DType::kF32, {{part, buffers_.out}}}}}};
+    const std::vector<exchange::Traffic> receives = {
+        {previous(), {{part, tensor::DType::kF32, {{part, buffers_.in}}}}}};
     return channel.run(sends, receives);
   }
   absl::StatusOr<int64_t> check(const Box& part) {
-    const BoxCheck check{content_of(previous(), shape_), part, buffers_.in.source()};
+    const device::BoxCheck check{content_of(previous(), shape_), part, buffers_.in.source()};
     SCALAI_ASSIGN_OR_RETURN(const auto wrong, backend_.check({&check, 1}));
-    const BoxFill spoil{content_of(999, shape_), shape_.whole, buffers_.in};
+    const device::BoxFill spoil{content_of(999, shape_), shape_.whole, buffers_.in};
     SCALAI_RETURN_IF_ERROR(backend_.fill({&spoil, 1}));
     return wrong.front() ? 1 : 0;
   }
 
  private:
-  Backend& backend_;
+  device::Backend& backend_;
   const std::shared_ptr<Communicator> communicator_;
-  Queue& queue_;
+  device::Queue& queue_;
   Buffers& buffers_;
   const Shape& shape_;
 };
@@ -115,7 +123,7 @@ std::vector<Row> rows_of(const Shape& shape, const std::vector<int64_t>& chunks)
 
 }  // namespace
 
-absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
+absl::StatusOr<std::vector<Measurement>> measure_links(device::Backend& backend, const nccl::NcclApi& api,
                                                        const LinkOptions& options) {
   const Shape shape(options.bytes);
   const std::vector<Row> rows = rows_of(shape, options.chunk_bytes);
@@ -129,7 +137,7 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
                     .busiest_bytes = row.bytes,
                     .busiest_received = row.bytes});
 
-  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, make_unique_id(api));
+  SCALAI_ASSIGN_OR_RETURN(const nccl::NcclUniqueId id, nccl::make_unique_id(api));
   std::vector<int> ranks(static_cast<size_t>(options.ranks));
   std::iota(ranks.begin(), ranks.end(), 0);
   SCALAI_ASSIGN_OR_RETURN(
@@ -144,10 +152,10 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
   const auto serve = [&](size_t n) -> absl::Status {
     const auto communicator = std::make_shared<Communicator>(std::move(communicators[n]));
     const int rank_number = static_cast<int>(n);
-    std::vector<std::unique_ptr<Channel>> channels(options.chunk_bytes.size());
+    std::vector<std::unique_ptr<exchange::Channel>> channels(options.chunk_bytes.size());
     for (size_t i = 0; i < channels.size(); ++i) {
-      SCALAI_ASSIGN_OR_RETURN(
-          channels[i], Channel::create(backend, rank_number, communicator, {.chunk_bytes = options.chunk_bytes[i]}));
+      SCALAI_ASSIGN_OR_RETURN(channels[i], exchange::Channel::create(backend, rank_number, communicator,
+                                                                     {.chunk_bytes = options.chunk_bytes[i]}));
       SCALAI_RETURN_IF_ERROR(channels[i]->reserve(2));
     }
     SCALAI_ASSIGN_OR_RETURN(const auto queue, backend.queue(rank_number));

@@ -22,7 +22,7 @@ struct LinkOptions {
   int repetitions = 5;  // after one uncounted warm-up
 };
 // Errors: those of NCCL and of the back end. A row's `errors`: elements that arrived wrong.
-absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
+absl::StatusOr<std::vector<Measurement>> measure_links(device::Backend& backend, const nccl::NcclApi& api,
                                                        const LinkOptions& options);
 
 }  // namespace scalai::executor::bench

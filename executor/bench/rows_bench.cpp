@@ -13,6 +13,10 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
+
+using tensor::DType;
+using transport::Rows;
+
 namespace {
 
 constexpr HostId kSource(0);
@@ -26,7 +30,7 @@ std::byte byte_at(int64_t index) {
 struct Strided {
   Strided(int64_t row_bytes, int64_t bytes)
       : matrix({0, 0}, {bytes / row_bytes, 2 * row_bytes}), part({0, row_bytes}, {bytes / row_bytes, 2 * row_bytes}) {}
-  Box matrix, part;
+  tensor::Box matrix, part;
 };
 
 // The source's end: answers "WAY ROW TOTAL".
@@ -35,7 +39,7 @@ class Matrix {
   explicit Matrix(int64_t bytes) : memory_(static_cast<size_t>(2 * bytes)) {
     for (size_t i = 0; i < memory_.size(); ++i) memory_[i] = byte_at(static_cast<int64_t>(i));
   }
-  absl::StatusOr<Payload> answer(std::string_view request) const {
+  absl::StatusOr<transport::Payload> answer(std::string_view request) const {
     std::array<int64_t, 3> numbers{};
     const char* at = request.data();
     for (int64_t& number : numbers) {
@@ -44,27 +48,28 @@ class Matrix {
       at = end + 1;
     }
     const Strided strided(numbers[1], numbers[2]);
-    const Source matrix{strided.matrix, DType::kU8, memory_.data()};
+    const state::Source matrix{strided.matrix, DType::kU8, memory_.data()};
     const Rows way = static_cast<Rows>(numbers[0]);
     if (way != Rows::kPacked)
-      return Payload::rows(rows_of(strided.part, matrix), nullptr, way, [] { return absl::OkStatus(); });
-    std::string packed(static_cast<size_t>(packed_bytes(strided.part, DType::kU8)), '\0');
-    pack_box(strided.part, matrix, DType::kU8, reinterpret_cast<std::byte*>(packed.data()));
-    return Payload::owned(std::move(packed));
+      return transport::Payload::rows(state::rows_of(strided.part, matrix), nullptr, way,
+                                      [] { return absl::OkStatus(); });
+    std::string packed(static_cast<size_t>(state::packed_bytes(strided.part, DType::kU8)), '\0');
+    state::pack_box(strided.part, matrix, DType::kU8, reinterpret_cast<std::byte*>(packed.data()));
+    return transport::Payload::owned(std::move(packed));
   }
 
  private:
   std::vector<std::byte> memory_;
 };
 
-absl::Status read(PeerTransport& asker, Rows way, const Strided& strided, const Target& matrix) {
-  const std::string request =
-      fmt::format("{} {} {}", static_cast<int>(way), strided.part.extent(1), packed_bytes(strided.part, DType::kU8));
+absl::Status read(transport::PeerTransport& asker, Rows way, const Strided& strided, const state::Target& matrix) {
+  const std::string request = fmt::format("{} {} {}", static_cast<int>(way), strided.part.extent(1),
+                                          state::packed_bytes(strided.part, DType::kU8));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  if (way != Rows::kPacked) return asker.fetch(kSource, request, rows_of(strided.part, matrix), deadline);
-  std::vector<std::byte> packed(static_cast<size_t>(packed_bytes(strided.part, DType::kU8)));
+  if (way != Rows::kPacked) return asker.fetch(kSource, request, state::rows_of(strided.part, matrix), deadline);
+  std::vector<std::byte> packed(static_cast<size_t>(state::packed_bytes(strided.part, DType::kU8)));
   SCALAI_RETURN_IF_ERROR(asker.fetch(kSource, request, std::span<std::byte>(packed), deadline));
-  unpack_box(strided.part, DType::kU8, packed.data(), matrix);
+  state::unpack_box(strided.part, DType::kU8, packed.data(), matrix);
   return absl::OkStatus();
 }
 
@@ -78,7 +83,7 @@ bool is_right(const Strided& strided, const std::vector<std::byte>& memory) {
   return true;
 }
 
-absl::StatusOr<RowsTime> time_rows(PeerTransport& asker, int64_t row_bytes, int64_t bytes, int repetitions) {
+absl::StatusOr<RowsTime> time_rows(transport::PeerTransport& asker, int64_t row_bytes, int64_t bytes, int repetitions) {
   const Strided strided(row_bytes, bytes);
   std::vector<std::byte> memory(static_cast<size_t>(strided.matrix.volume()));
   std::array<std::vector<double>, kWaysOfRows.size()> seconds;
@@ -114,9 +119,9 @@ std::string name_of(Rows way) {
 absl::StatusOr<std::vector<RowsTime>> measure_rows(const MakeTransport& make, const RowsOptions& options) {
   SCALAI_CHECK(options.repetitions > 0 && !options.totals.empty(), "nothing to measure");
   const Matrix source(*std::max_element(options.totals.begin(), options.totals.end()));
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<PeerTransport> answering,
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<transport::PeerTransport> answering,
                           make([&source](std::string_view request) { return source.answer(request); }));
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<PeerTransport> asking,
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<transport::PeerTransport> asking,
                           make([](std::string_view) { return absl::UnimplementedError("only asks"); }));
   SCALAI_RETURN_IF_ERROR(asking->connect(kSource, answering->address()));
   std::vector<RowsTime> times;

@@ -6,12 +6,15 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
+
+using transport::Rows;
+
 namespace {
 
 TEST(RowsBench, MeasuresEveryWayOfEachRowThatFits) {
-  LoopbackNetwork network;
-  const auto make = [&](AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<PeerTransport>> {
-    return std::make_unique<LoopbackTransport>(network, std::move(handler));
+  transport::LoopbackNetwork network;
+  const auto make = [&](transport::AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<transport::PeerTransport>> {
+    return std::make_unique<transport::LoopbackTransport>(network, std::move(handler));
   };
   const auto times = measure_rows(make, {.row_bytes = {3, 64, 100'000}, .totals = {192, 128 * 1024}, .repetitions = 2});
   ASSERT_TRUE(times.ok()) << times.status();
@@ -22,26 +25,29 @@ TEST(RowsBench, MeasuresEveryWayOfEachRowThatFits) {
 }
 
 // Flips a byte of each answer.
-class Lossy : public LoopbackTransport {
+class Lossy : public transport::LoopbackTransport {
  public:
-  using LoopbackTransport::LoopbackTransport;
+  using transport::LoopbackTransport::LoopbackTransport;
   absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
-                     Deadline deadline) override {
-    const absl::Status status = LoopbackTransport::fetch(peer, request, dst, deadline);
+                     transport::Deadline deadline) override {
+    const absl::Status status = transport::LoopbackTransport::fetch(peer, request, dst, deadline);
     dst.back().back() ^= std::byte{1};
     return status;
   }
 };
 
 TEST(RowsBench, WrongBytesAreAnError) {
-  LoopbackNetwork network;
-  const auto make = [&](AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<PeerTransport>> {
+  transport::LoopbackNetwork network;
+  const auto make = [&](transport::AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<transport::PeerTransport>> {
     return std::make_unique<Lossy>(network, std::move(handler));
   };
   const auto times = measure_rows(make, {.row_bytes = {64}, .totals = {192}, .repetitions = 1});
   EXPECT_EQ(times.status().code(), absl::StatusCode::kInternal) << times.status();
   const auto none = measure_rows(
-      [](const AnswerHandler&) -> absl::StatusOr<std::unique_ptr<PeerTransport>> { return missing("no network"); }, {});
+      [](const transport::AnswerHandler&) -> absl::StatusOr<std::unique_ptr<transport::PeerTransport>> {
+        return missing("no network");
+      },
+      {});
   EXPECT_EQ(message_of(none.status()), "no network");
 }
 

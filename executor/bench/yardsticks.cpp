@@ -46,11 +46,11 @@ absl::Status unreadable(const std::string& output) {
 }
 
 // What the program prints, once it has ended well.
-absl::StatusOr<std::string> output_of(const ProcessOptions& options, double timeout_s) {
+absl::StatusOr<std::string> output_of(const rpc::ProcessOptions& options, double timeout_s) {
   std::error_code ignored;  // of the time before
   fs::remove(options.log_file, ignored);
-  SCALAI_ASSIGN_OR_RETURN(Process process, Process::start(options));
-  const std::optional<ProcessEnd> end = process.wait(timeout_s);
+  SCALAI_ASSIGN_OR_RETURN(rpc::Process process, rpc::Process::start(options));
+  const std::optional<rpc::ProcessEnd> end = process.wait(timeout_s);
   if (!end) {
     (void)process.kill();
     (void)process.wait(timeout_s);
@@ -120,7 +120,7 @@ absl::StatusOr<double> alltoallw_seconds(const AlltoallwOptions& options) {
   if (::access(options.program.c_str(), X_OK) != 0)
     return absl::NotFoundError(
         fmt::format("no program {} (Debian: libopenmpi-dev, then ./dev bench)", options.program));
-  const ProcessOptions process{
+  const rpc::ProcessOptions process{
       .binary = *mpirun,
       .arguments = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", fmt::format("{}", options.ranks),
                     options.program, fmt::format("--rows={}", options.rows),
@@ -150,11 +150,12 @@ absl::StatusOr<double> ucx_seconds(const UcxOptions& options) {
   if (!perftest) return absl::NotFoundError("no ucx_perftest on PATH (Debian: ucx-utils)");
   SCALAI_ASSIGN_OR_RETURN(const int port, free_port());
   const std::vector<std::pair<std::string, std::string>> tcp = {{"UCX_TLS", "tcp"}};
-  SCALAI_ASSIGN_OR_RETURN(Process server, Process::start({.binary = *perftest,
-                                                          .arguments = {"ucx_perftest", "-p", fmt::format("{}", port)},
-                                                          .environment = tcp,
-                                                          .log_file = ""}));
-  const ProcessOptions client{
+  SCALAI_ASSIGN_OR_RETURN(rpc::Process server,
+                          rpc::Process::start({.binary = *perftest,
+                                               .arguments = {"ucx_perftest", "-p", fmt::format("{}", port)},
+                                               .environment = tcp,
+                                               .log_file = ""}));
+  const rpc::ProcessOptions client{
       .binary = *perftest,
       .arguments = {"ucx_perftest", "-p", fmt::format("{}", port), "-t", "tag_bw", "-s",
                     fmt::format("{}", kMessageBytes), "-n", "200", "-w", "20", "-f", "-v", "127.0.0.1"},

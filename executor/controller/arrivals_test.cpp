@@ -3,7 +3,7 @@
 #include "executor/controller/internal/arrivals.h"
 #include "executor/controller/testing/test_fleet.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using control::testing::job_text;
@@ -52,4 +52,4 @@ TEST_F(ArrivalsTest, RequestsAreEventsOfTheirMoment) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

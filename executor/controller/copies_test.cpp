@@ -16,7 +16,7 @@
 #include "ptc/run/scenario/job_state.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using control::testing::job_text;
@@ -227,4 +227,4 @@ TEST(Copies, AHostThatDiesWhileItsCopiesAreReadEndsTheAttempt) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -9,15 +9,15 @@
 #include "executor/controller/sample_work.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using control::Agenda;
 
 // Commands and events in turn; the parts do what they say.
 class ExecRuntime::Impl {
  public:
-  Impl(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool, control::Recorder& recorder,
-       ExecOptions options)
+  Impl(const scenario::Scenario& scenario, rpc::ControllerEnd& controller, WorkerPool& pool,
+       control::Recorder& recorder, ExecOptions options)
       : run_(scenario, pool, recorder, std::move(options)), arrivals_(run_, controller) {}
 
   // Does what the command says, or takes it as done when an earlier controller has.
@@ -131,7 +131,7 @@ absl::Status ExecRuntime::Impl::read_samples() {
     while (!unread.empty() && !run_.pool.living().empty()) {
       const auto index = run_.options.datasets.find(i);
       const bool own = index != run_.options.datasets.end();
-      absl::StatusOr<control::SamplesRead> read = scalai::executor::read_samples(
+      absl::StatusOr<control::SamplesRead> read = scalai::executor::controller::read_samples(
           run_.scenario, run_.pool, own ? index->second : run_.spec(i).dataset->index_path, unread.front());
       SCALAI_RETURN_IF_ERROR(arrivals_.unless_lost(read.status()));
       if (!read.ok()) continue;
@@ -242,7 +242,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
   return event;
 }
 
-ExecRuntime::ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool,
+ExecRuntime::ExecRuntime(const scenario::Scenario& scenario, rpc::ControllerEnd& controller, WorkerPool& pool,
                          control::Recorder& recorder, ExecOptions options)
     : impl_(std::make_unique<Impl>(scenario, controller, pool, recorder, std::move(options))) {}
 ExecRuntime::~ExecRuntime() = default;
@@ -250,4 +250,4 @@ absl::Status ExecRuntime::perform(const control::Command& command) { return impl
 absl::StatusOr<control::Event> ExecRuntime::next_event() { return impl_->next_event(); }
 int64_t ExecRuntime::bytes_verified() const { return impl_->bytes_verified(); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -25,7 +25,7 @@
 #include "executor/trainers/trainers.h"
 #include "ptc/run/control/runtime.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 enum class VerifyMode : uint8_t { kFull, kSample, kNone };
 
@@ -33,11 +33,11 @@ struct ExecOptions {
   std::string folder;  // of the run; checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  change::StoreRates stores = {};          // of the strategy (change::Costs), for scenario time
-  bool plan_only = false;                  // no workers: makes plans, moves nothing (the pool has not started)
-  RunLog* log = nullptr;                   // outlives the runtime; null: nothing is recorded
-  std::map<int, std::string> states;       // by job: file or folder of its real state (executor/worker/state_source.h)
-  std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
+  change::StoreRates stores = {};     // of the strategy (change::Costs), for scenario time
+  bool plan_only = false;             // no workers: makes plans, moves nothing (the pool has not started)
+  RunLog* log = nullptr;              // outlives the runtime; null: nothing is recorded
+  std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)
+  std::map<int, trainers::TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
   // Real training whose scenario says nothing of time (scalai launch): it goes on past the modelled end of a checkpoint
   // whose files are not there yet, and that counts when they are. Otherwise it waits there.
   // Where the next one is due, training waits for it.
@@ -71,7 +71,7 @@ struct ExecOptions {
 class ExecRuntime : public control::Runtime {
  public:
   // All references outlive this object. The pool has started, except with plan_only.
-  ExecRuntime(const scenario::Scenario& scenario, ControllerEnd& controller, WorkerPool& pool,
+  ExecRuntime(const scenario::Scenario& scenario, rpc::ControllerEnd& controller, WorkerPool& pool,
               control::Recorder& recorder, ExecOptions options);
   ~ExecRuntime() override;
   absl::Status perform(const control::Command& command) override;
@@ -85,4 +85,4 @@ class ExecRuntime : public control::Runtime {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

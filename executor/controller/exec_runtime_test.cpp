@@ -10,7 +10,7 @@
 #include "ptc/base/testing/share.h"
 #include "ptc/plan/estimate.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using control::RunReport;
@@ -461,4 +461,4 @@ TEST(ExecRuntime, AHostThatOnlyKeepsCopiesMayDieWhileItGetsThem) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -16,7 +16,9 @@
 #include "ptc/state/collection/collection_file.h"
 #include "ptc/store/naming/family.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using state::StateVersion;
 
 using collection::Collection;
 using plan::Location;
@@ -126,7 +128,7 @@ absl::Status JobCommands::stage(const control::Execute& execute) {
       for (size_t i = 0; i < execute.from->tensors.size(); ++i) {
         const TensorId tensor(static_cast<int64_t>(i));
         for (const tensor::Piece& piece : execute.from->pieces(tensor, LogicalRank(rank)).pieces)
-          set_box(piece.box, tensor, execute.from->tensors[i].dtype, *from.add_boxes());
+          worker::set_box(piece.box, tensor, execute.from->tensors[i].dtype, *from.add_boxes());
       }
     }
     if (copy.from_size() > 0) calls.emplace_back(host, std::move(body));
@@ -173,8 +175,8 @@ absl::Status JobCommands::round(const control::Execute& execute, int round, doub
                              .reconfiguration = execute.reconfiguration,
                              .phase = "transfer",
                              .round = round + 1,
-                             .src = parse_place(record.src()).value_or(Location::storage()),
-                             .dst = parse_place(record.dst()).value_or(Location::storage()),
+                             .src = worker::parse_place(record.src()).value_or(Location::storage()),
+                             .dst = worker::parse_place(record.dst()).value_or(Location::storage()),
                              .transfer_class = static_cast<plan::TransferClass>(record.transfer_class()),
                              .bytes = record.bytes(),
                              .start_s = hop_s + record.start_s(),
@@ -258,7 +260,8 @@ absl::Status JobCommands::copy_to_hosts(const Collection& side, StateVersion ver
       CommandBody::Copy::From& from = *copy.add_from();
       from.set_place(Location::device(device).str());
       for (const collection::ExtraHolder* one : list)
-        set_box(one->box, one->tensor, side.tensors[static_cast<size_t>(one->tensor.value)].dtype, *from.add_boxes());
+        worker::set_box(one->box, one->tensor, side.tensors[static_cast<size_t>(one->tensor.value)].dtype,
+                        *from.add_boxes());
     }
     calls.emplace_back(host, std::move(body));
   }
@@ -318,4 +321,4 @@ std::string JobCommands::state_path() const {
   return found == options_.states.end() ? "" : found->second;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

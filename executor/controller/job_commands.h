@@ -13,12 +13,12 @@
 #include "ptc/run/control/runtime.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct ExecOptions;
 
 // The version under which hosts' memories hold a copy. CHECK: it is one, not the live state.
-StateVersion version_of(control::SnapshotId snapshot);
+state::StateVersion version_of(control::SnapshotId snapshot);
 
 // The devices of the collection, less those that are gone.
 std::vector<DeviceId> living(const collection::Collection& side, const std::set<DeviceId>& gone);
@@ -49,15 +49,15 @@ class JobCommands {
   // places.
   absl::Status verify(const control::Execute& execute, std::atomic<int64_t>& bytes);
   absl::Status commit(int64_t epoch);
-  absl::Status forget(StateVersion version);
+  absl::Status forget(state::StateVersion version);
   // All that is shown to readers, by whomever.
   absl::Status forget_live();
   // Copies the devices' state into their hosts' memories, and these boxes to others'.
-  absl::Status copy_to_hosts(const collection::Collection& side, StateVersion version,
+  absl::Status copy_to_hosts(const collection::Collection& side, state::StateVersion version,
                              std::span<const collection::ExtraHolder> copies);
   // Shows the devices' state in place. Nothing of it is left after an error.
-  absl::StatusOr<proto::LiveState> show_live(const collection::Collection& side, int64_t step, StateVersion version,
-                                             const LiveSteps::Kind& kind);
+  absl::StatusOr<proto::LiveState> show_live(const collection::Collection& side, int64_t step,
+                                             state::StateVersion version, const LiveSteps::Kind& kind);
 
   // The files of a checkpoint that workers write.
   struct Files {
@@ -86,4 +86,4 @@ class JobCommands {
   const ExecOptions& options_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

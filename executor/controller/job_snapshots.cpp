@@ -6,7 +6,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 namespace {
 
@@ -160,4 +160,4 @@ bool JobSnapshots::has_checkpoint_of(int64_t step) const {
   return last && last->step == step;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -13,7 +13,7 @@
 #include "executor/controller/job_commands.h"
 #include "executor/controller/trainer_work.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class JobSnapshots {
  public:
@@ -73,4 +73,4 @@ class JobSnapshots {
   std::map<control::SnapshotId, Snapshot> snapshots_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -5,7 +5,7 @@
 #include "executor/controller/job_commands.h"
 #include "executor/controller/testing/test_fleet.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,4 +74,4 @@ TEST_F(JobSnapshotsTest, FilesThatNobodyCompletesAreCutOff) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

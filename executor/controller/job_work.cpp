@@ -10,7 +10,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using collection::Collection;
 
@@ -49,7 +49,7 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step, const In
   if (copies) {
     SCALAI_ASSIGN_OR_RETURN(TensorSums sums, sums_of(collection, {}));
     snapshots_.note_initial(std::move(sums));
-    SCALAI_RETURN_IF_ERROR(commands_.copy_to_hosts(collection, StateVersion::initial(), *copies));
+    SCALAI_RETURN_IF_ERROR(commands_.copy_to_hosts(collection, state::StateVersion::initial(), *copies));
   }
   state_ = std::make_shared<const Collection>(collection);
   step_ = step;
@@ -91,7 +91,7 @@ absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {
 absl::StatusOr<TensorSums> JobWork::sums_of(const Collection& side, const std::set<DeviceId>& gone) {
   if (!is_trained() || options_.verify == VerifyMode::kNone) return TensorSums();
   int64_t bytes = 0;
-  auto sums = tensor_sums(pool_, job_, side, StateVersion::epoch(side.epoch), gone, bytes);
+  auto sums = tensor_sums(pool_, job_, side, state::StateVersion::epoch(side.epoch), gone, bytes);
   bytes_verified_ += bytes;
   return sums;
 }
@@ -164,7 +164,7 @@ absl::Status JobWork::commit(int64_t epoch) {
   return commands_.commit(epoch);
 }
 
-absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, const LiveSteps::Kind& kind) {
+absl::StatusOr<proto::LiveState> JobWork::show_live(state::StateVersion version, const LiveSteps::Kind& kind) {
   SCALAI_CHECK(state_ != nullptr);
   return commands_.show_live(*state_, step_, version, kind);
 }
@@ -236,10 +236,10 @@ absl::StatusOr<bool> JobWork::found_further(const Collection& collection, int64_
   return found.step > step;
 }
 
-bool JobWork::holds(const Hello& hello, const Collection* side) const {
-  return side != nullptr && std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
-           return one.job == job_ && one.version == StateVersion::epoch(side->epoch);
+bool JobWork::holds(const proto::Hello& hello, const Collection* side) const {
+  return side != nullptr && std::any_of(hello.held().begin(), hello.held().end(), [&](const proto::HeldState& one) {
+           return one.job() == job_ && one.version() == state::StateVersion::epoch(side->epoch).wire();
          });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

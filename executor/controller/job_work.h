@@ -18,7 +18,7 @@
 #include "executor/controller/trainer_work.h"
 #include "ptc/cost/change/stages.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 // The result of a stage's work.
 struct StageOutcome {
@@ -55,7 +55,7 @@ class JobWork {
   int64_t step() const { return step_; }
   bool is_found() const { return found_; }
   // Whether a worker's Hello names the committed epoch.
-  bool live_in(const Hello& hello) const { return holds(hello, state_.get()); }
+  bool live_in(const proto::Hello& hello) const { return holds(hello, state_.get()); }
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The
   // outcome's status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
@@ -63,11 +63,11 @@ class JobWork {
   // execution. Errors: those of WorkerPool::tell.
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of WorkerPool::tell.
-  absl::Status forget(StateVersion version) { return commands_.forget(version); }
+  absl::Status forget(state::StateVersion version) { return commands_.forget(version); }
   // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is
   // about to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is
   // left after an error. Not during run_stage().
-  absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
+  absl::StatusOr<proto::LiveState> show_live(state::StateVersion version, const LiveSteps::Kind& kind);
   // Drops all of these that workers have: an earlier controller's. Errors: those of WorkerPool::tell.
   absl::Status forget_live() { return commands_.forget_live(); }
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the
@@ -101,7 +101,7 @@ class JobWork {
   // The devices of the committed epoch; none before the first begin().
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
   // Whether a worker's Hello names the committed epoch, or the epoch of the execution under way.
-  bool held_in(const Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
+  bool held_in(const proto::Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
   // Ends the notes: the workers' step is unknown, so the next advance() commands them, whatever step was noted.
   void resume() {
     step_known_ = found_ = false;
@@ -110,7 +110,7 @@ class JobWork {
 
  private:
   absl::StatusOr<bool> found_further(const collection::Collection& collection, int64_t step);
-  bool holds(const Hello& hello, const collection::Collection* side) const;
+  bool holds(const proto::Hello& hello, const collection::Collection* side) const;
   absl::Status stage(const control::Execute& execute);
   absl::Status prepare(const control::Execute& execute);
   absl::Status verify_trained(const control::Execute& execute);
@@ -143,4 +143,4 @@ class JobWork {
 // WorkerPool::call and WorkerPool::refresh.
 absl::Status fail_devices(WorkerPool& pool, HostId host, const std::vector<DeviceId>& devices);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

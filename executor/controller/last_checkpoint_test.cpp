@@ -12,7 +12,7 @@
 #include "executor/controller/testing/trained.h"
 #include "ptc/base/file_descriptor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using control::testing::kSmallCluster;
@@ -165,4 +165,4 @@ TEST_F(LastCheckpoint, NoneThatIsDueIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 void LiveHolders::note_reader(uint64_t reader, Reader where, const std::set<int64_t>& versions) {
   readers_[reader] = std::move(where);
@@ -86,4 +86,4 @@ std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block
   return sources;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

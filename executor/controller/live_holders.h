@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class LiveHolders {
  public:
@@ -66,4 +66,4 @@ class LiveHolders {
   std::map<int64_t, Version> versions_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -8,7 +8,7 @@
 
 #include "ptc/base/random.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace live_holders_test {
 
 using ::testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST_F(LiveHoldersTest, SoManyHoldersOfABlockAreKnown) {
 }
 
 }  // namespace live_holders_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -8,7 +8,7 @@
 
 #include "ptc/run/control/events.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class LiveRequests {
  public:
@@ -26,4 +26,4 @@ class LiveRequests {
   std::vector<control::EventBody> waiting_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

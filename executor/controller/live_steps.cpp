@@ -12,7 +12,10 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using state::StateVersion;
+
 namespace {
 
 constexpr int64_t kMostBlockBytes = int64_t{1} << 30;  // of a touch: far more than readers have
@@ -29,42 +32,43 @@ int64_t random_start() {
 LiveSteps::LiveSteps(LiveLimits limits) : limits_(limits), next_(random_start()) {}
 LiveSteps::~LiveSteps() = default;
 
-absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request, const std::function<void()>& wake) {
-  if (request.digest_bytes != 0 && request.digest_bytes < limits_.least_digest_bytes)
+absl::StatusOr<std::string> LiveSteps::answer(int job, const proto::CtlLive& request,
+                                              const std::function<void()>& wake) {
+  if (request.digest_bytes() != 0 && request.digest_bytes() < limits_.least_digest_bytes)
     return invalid(
-        fmt::format("digests are of {} bytes at least, not {}", limits_.least_digest_bytes, request.digest_bytes));
+        fmt::format("digests are of {} bytes at least, not {}", limits_.least_digest_bytes, request.digest_bytes()));
   std::unique_lock lock(mutex_);
-  if (request.touch && over_) return absl::UnavailableError("the run is over");
-  if (request.touch) return sources(request.reader, *request.touch);
+  if (request.has_touch() && over_) return absl::UnavailableError("the run is over");
+  if (request.has_touch()) return sources(request.reader(), request.touch());
   proto::LiveState reply;
-  Reader& reader = readers_[request.reader];
+  Reader& reader = readers_[request.reader()];
   reader.last_asked = Clock::now();
   reader.keeps.clear();
-  for (const int64_t version : request.keeps) {
+  for (const int64_t version : request.keeps()) {
     if (shown_.contains(version)) {
       reader.keeps.insert(version);
     } else {
       reply.add_gone(version);
     }
   }
-  holders_.note_reader(request.reader, {.machine = request.host_name, .address = request.transport_address},
+  holders_.note_reader(request.reader(), {.machine = request.host_name(), .address = request.transport_address()},
                        reader.keeps);
   if (over_) return absl::UnavailableError("the run is over");
-  if (!request.wants) return reply.SerializeAsString();
-  if (request.version != 0) {
-    const auto kept = shown_.find(request.version);
+  if (!request.wants()) return reply.SerializeAsString();
+  if (request.version() != 0) {
+    const auto kept = shown_.find(request.version());
     if (kept == shown_.end() || kept->second.job != job || kept->second.kind.stats)
-      return missing(fmt::format("no reader keeps step number {} of this job", request.version));
-    reader.keeps.insert(request.version);
+      return missing(fmt::format("no reader keeps step number {} of this job", request.version()));
+    reader.keeps.insert(request.version());
     return whole(kept->second, reply);
   }
   const auto mine = waiting_.insert(waiting_.end(), Waiting{.job = job,
-                                                            .reader = request.reader,
-                                                            .kind = {.optimizer = request.optimizer,
-                                                                     .fleeting = request.fleeting,
-                                                                     .digest_bytes = request.digest_bytes,
-                                                                     .stats = request.stats},
-                                                            .after_step = request.after_step});
+                                                            .reader = request.reader(),
+                                                            .kind = {.optimizer = request.optimizer(),
+                                                                     .fleeting = request.fleeting(),
+                                                                     .digest_bytes = request.digest_bytes(),
+                                                                     .stats = request.stats()},
+                                                            .after_step = request.after_step()});
   lock.unlock();
   wake();
   lock.lock();
@@ -85,26 +89,27 @@ std::string LiveSteps::whole(const Shown& shown, const proto::LiveState& reply) 
   return full.SerializeAsString();
 }
 
-std::string LiveSteps::sources(uint64_t reader, const CtlRequest::Touch& touch) {
+std::string LiveSteps::sources(uint64_t reader, const proto::LiveTouch& touch) {
   proto::LiveSources reply;
   const auto found = readers_.find(reader);
-  if (found == readers_.end() || !found->second.keeps.contains(touch.version)) return reply.SerializeAsString();
+  if (found == readers_.end() || !found->second.keeps.contains(touch.version())) return reply.SerializeAsString();
   const auto wrong = [](int64_t bytes) { return bytes < 0 || bytes > kMostBlockBytes; };
-  if (touch.blocks.size() != touch.bytes.size() || std::ssize(touch.bytes) > kMostBlocks ||
-      std::any_of(touch.bytes.begin(), touch.bytes.end(), wrong))
+  if (touch.blocks_size() != touch.bytes_size() || touch.bytes_size() > kMostBlocks ||
+      std::any_of(touch.bytes().begin(), touch.bytes().end(), wrong))
     return reply.SerializeAsString();
-  const auto shown = shown_.find(touch.version);
+  const auto shown = shown_.find(touch.version());
   if (shown != shown_.end()) {
-    const auto keeps = [&](const auto& entry) { return entry.second.keeps.contains(touch.version); };
-    holders_.expect(touch.version, shown->second.state->peers_size(),
+    const auto keeps = [&](const auto& entry) { return entry.second.keeps.contains(touch.version()); };
+    holders_.expect(touch.version(), shown->second.state->peers_size(),
                     std::count_if(readers_.begin(), readers_.end(), keeps));
   }
   std::map<uint64_t, int> told;  // where a reader is in the reply
-  std::span<const int64_t> dropped = touch.dropped;
-  for (size_t i = 0; i < touch.blocks.size(); ++i) {
+  const auto all = [](const auto& field) { return std::span(field.data(), static_cast<size_t>(field.size())); };
+  std::span<const int64_t> dropped = all(touch.dropped());
+  for (int i = 0; i < touch.blocks_size(); ++i) {
     proto::LiveSources::Block& block = *reply.add_blocks();
-    for (LiveHolders::Source& one : holders_.touch(reader, {touch.version, touch.blocks[i], touch.bytes[i]},
-                                                   std::exchange(dropped, {}), touch.unreached)) {
+    for (LiveHolders::Source& one : holders_.touch(reader, {touch.version(), touch.blocks(i), touch.bytes(i)},
+                                                   std::exchange(dropped, {}), all(touch.unreached()))) {
       const auto [at, is_new] = told.emplace(one.reader, reply.sources_size());
       block.add_sources(at->second);
       if (!is_new) continue;
@@ -217,4 +222,4 @@ std::vector<StateVersion> LiveSteps::take_unkept(int job) {
   return unkept;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -26,14 +26,15 @@
 
 #include "absl/status/statusor.h"
 #include "executor/controller/live_holders.h"
-#include "executor/rpc/messages.h"
 #include "executor/state/state_version.h"
 
 namespace scalai::proto {
+class CtlLive;
 class LiveState;
-}
+class LiveTouch;
+}  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct LiveLimits {
   double patience_s = 5;              // of one request; then it is told to ask again
@@ -47,10 +48,10 @@ class LiveSteps {
   explicit LiveSteps(LiveLimits limits = {});
   ~LiveSteps();
 
-  // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody
+  // Any thread. A serialized LiveState for a request of this job; `wake` tells the run's thread that somebody
   // waits. For a touch LiveSources, at once; for a version what it is, at once. Errors: of the copy that was to be
   // made; NotFound: a version that nobody keeps; Unavailable after end().
-  absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
+  absl::StatusOr<std::string> answer(int job, const proto::CtlLive& request, const std::function<void()>& wake);
   // Whoever waits is told that the run is over.
   void end();
 
@@ -71,12 +72,12 @@ class LiveSteps {
   };
   // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show`
   // shows. An error of `show` is theirs, and returned.
-  using Show = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, const Kind& kind)>;
+  using Show = std::function<absl::StatusOr<proto::LiveState>(state::StateVersion version, const Kind& kind)>;
   absl::Status serve(int job, int64_t epoch, int64_t step, const Show& show);
   // The job changes: nobody gets what is fleeting any more.
   void lose_fleeting(int job);
   // What of the job nobody keeps; it is forgotten here.
-  std::vector<StateVersion> take_unkept(int job);
+  std::vector<state::StateVersion> take_unkept(int job);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -101,7 +102,7 @@ class LiveSteps {
   };
   static std::string whole(const Shown& shown, const proto::LiveState& reply);
   bool is_kept(int64_t version) const;
-  std::string sources(uint64_t reader, const CtlRequest::Touch& touch);
+  std::string sources(uint64_t reader, const proto::LiveTouch& touch);
   absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show);
 
   const LiveLimits limits_;
@@ -115,4 +116,4 @@ class LiveSteps {
   std::list<Waiting> waiting_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

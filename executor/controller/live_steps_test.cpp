@@ -9,25 +9,27 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace live_steps_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-CtlRequest request(uint64_t reader, bool wants = true, std::vector<int64_t> keeps = {}, int64_t after_step = -1) {
-  return {.kind = CtlRequest::Kind::kLive,
-          .reader = reader,
-          .keeps = std::move(keeps),
-          .wants = wants,
-          .after_step = after_step};
+proto::CtlLive request(uint64_t reader, bool wants = true, const std::vector<int64_t>& keeps = {},
+                       int64_t after_step = -1) {
+  proto::CtlLive live;
+  live.set_reader(reader);
+  *live.mutable_keeps() = {keeps.begin(), keeps.end()};
+  live.set_wants(wants);
+  live.set_after_step(after_step);
+  return live;
 }
 
 class LiveStepsTest : public ::testing::Test {
  protected:
   // An answer on a thread of the server, which waits for the run.
-  std::future<absl::StatusOr<proto::LiveState>> ask(const CtlRequest& what) {
+  std::future<absl::StatusOr<proto::LiveState>> ask(const proto::CtlLive& what) {
     auto woken = std::make_shared<std::promise<void>>();
     std::future<void> waits = woken->get_future();
     auto answer = std::async(std::launch::async, [this, what, woken]() -> absl::StatusOr<proto::LiveState> {
@@ -36,25 +38,26 @@ class LiveStepsTest : public ::testing::Test {
       if (!state.ParseFromString(text)) return failed("no LiveState");
       return state;
     });
-    if (what.wants) waits.wait();
+    if (what.wants()) waits.wait();
     return answer;
   }
-  absl::StatusOr<proto::LiveState> tell(const CtlRequest& what) { return ask(what).get(); }
+  absl::StatusOr<proto::LiveState> tell(const proto::CtlLive& what) { return ask(what).get(); }
   absl::Status serve(int64_t step, int64_t epoch = 0) {
-    return steps_.serve(0, epoch, step,
-                        [&](StateVersion version, const LiveSteps::Kind& kind) -> absl::StatusOr<proto::LiveState> {
-                          ++copies_;
-                          fleeting_ = kind.fleeting;
-                          if (!broken_.ok()) return broken_;
-                          proto::LiveState state;
-                          state.set_step(step);
-                          state.set_version(version.wire());
-                          return state;
-                        });
+    return steps_.serve(
+        0, epoch, step,
+        [&](state::StateVersion version, const LiveSteps::Kind& kind) -> absl::StatusOr<proto::LiveState> {
+          ++copies_;
+          fleeting_ = kind.fleeting;
+          if (!broken_.ok()) return broken_;
+          proto::LiveState state;
+          state.set_step(step);
+          state.set_version(version.wire());
+          return state;
+        });
   }
   // A reader gets the state of this step, by a copy or one that is there.
-  proto::LiveState given(uint64_t reader, int64_t step, std::vector<int64_t> keeps = {}) {
-    auto answer = ask(request(reader, true, std::move(keeps)));
+  proto::LiveState given(uint64_t reader, int64_t step, const std::vector<int64_t>& keeps = {}) {
+    auto answer = ask(request(reader, true, keeps));
     SCALAI_CHECK(serve(step).ok());
     return answer.get().value();
   }
@@ -67,8 +70,8 @@ class LiveStepsTest : public ::testing::Test {
 
 TEST_F(LiveStepsTest, AStepThatAnotherReaderKeepsIsGivenByItsNumber) {
   const int64_t version = given(1, 7).version();
-  CtlRequest same = request(2, true);
-  same.version = version;
+  proto::CtlLive same = request(2, true);
+  same.set_version(version);
   const auto nobody = [] { FAIL() << "nobody has to wait"; };
   const auto there = steps_.answer(0, same, nobody);
   ASSERT_TRUE(there.ok()) << there.status();
@@ -88,8 +91,8 @@ TEST_F(LiveStepsTest, AStepThatAnotherReaderKeepsIsGivenByItsNumber) {
 // They take no memory: as many as ask get them, and they leave room for others.
 TEST_F(LiveStepsTest, StatisticsDoNotCountAsStepsThatAreKept) {
   const auto numbers = [&](uint64_t reader, int64_t step) {
-    CtlRequest only = request(reader, true);
-    only.stats = true;
+    proto::CtlLive only = request(reader, true);
+    only.set_stats(true);
     auto answer = ask(only);
     EXPECT_TRUE(serve(step).ok());
     return answer.get().value();
@@ -116,7 +119,7 @@ TEST_F(LiveStepsTest, ReadersOfOneStepShareACopyThatGoesWithTheLast) {
   EXPECT_TRUE(tell(request(2, false)).ok());
   EXPECT_THAT(steps_.take_unkept(0), IsEmpty()) << "the third reads it";
   EXPECT_TRUE(tell(request(3, false)).ok());
-  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(*StateVersion::from_wire(one.version())));
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(*state::StateVersion::from_wire(one.version())));
   EXPECT_THAT(tell(request(3, false, {one.version()}))->gone(), ElementsAre(one.version()));
   EXPECT_FALSE(steps_.watched(0));
 }
@@ -180,8 +183,10 @@ TEST_F(LiveStepsTest, TheEndOfTheRunIsToldToAll) {
 TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
   const auto touch = [&](uint64_t reader, int64_t version) {
     proto::LiveSources sources;
-    CtlRequest asks{.kind = CtlRequest::Kind::kLive, .reader = reader};
-    asks.touch = {.version = version, .blocks = {3}, .bytes = {1}};
+    proto::CtlLive asks = request(reader);
+    asks.mutable_touch()->set_version(version);
+    asks.mutable_touch()->add_blocks(3);
+    asks.mutable_touch()->add_bytes(1);
     EXPECT_TRUE(sources.ParseFromString(steps_.answer(0, asks, [] {}).value()));
     std::vector<uint64_t> readers;
     for (const auto& one : sources.sources()) {
@@ -190,10 +195,10 @@ TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
     }
     return readers;
   };
-  const auto word = [](uint64_t reader, bool wants, std::vector<int64_t> keeps) {
-    CtlRequest asks = request(reader, wants, std::move(keeps));
-    asks.host_name = "m";
-    asks.transport_address = "at " + std::to_string(reader);
+  const auto word = [](uint64_t reader, bool wants, const std::vector<int64_t>& keeps) {
+    proto::CtlLive asks = request(reader, wants, keeps);
+    asks.set_host_name("m");
+    asks.set_transport_address("at " + std::to_string(reader));
     return asks;
   };
   std::vector<std::future<absl::StatusOr<proto::LiveState>>> answers;
@@ -214,14 +219,14 @@ TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
   EXPECT_THAT(steps_.take_unkept(0), IsEmpty());
   EXPECT_THAT(touch(1, version), IsEmpty()) << "nor who fell silent";
   steps_.end();
-  CtlRequest late{.kind = CtlRequest::Kind::kLive, .reader = 1};
-  late.touch = {.version = version};
+  proto::CtlLive late = request(1);
+  late.mutable_touch()->set_version(version);
   EXPECT_TRUE(absl::IsUnavailable(steps_.answer(0, late, [] {}).status()));
 }
 
 TEST_F(LiveStepsTest, WhatStaysServesWhoeverTakesWhatIsFleeting) {
-  CtlRequest brief = request(1);
-  brief.fleeting = true;
+  proto::CtlLive brief = request(1);
+  brief.set_fleeting(true);
   auto first = ask(brief);
   ASSERT_TRUE(serve(7).ok());
   const int64_t fleeting = first.get().value().version();
@@ -231,24 +236,24 @@ TEST_F(LiveStepsTest, WhatStaysServesWhoeverTakesWhatIsFleeting) {
   EXPECT_FALSE(fleeting_);
   EXPECT_EQ(copies_, 2);
   EXPECT_TRUE(tell(request(1, false)).ok());
-  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(StateVersion::from_wire(fleeting).value()));
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(state::StateVersion::from_wire(fleeting).value()));
   auto again = ask(brief);
   ASSERT_TRUE(serve(7).ok());
   EXPECT_EQ(again.get().value().version(), stays);
 }
 
 TEST_F(LiveStepsTest, AfterAChangeThatIsGivenUpNobodyGetsWhatWentWithIt) {
-  CtlRequest brief = request(1);
-  brief.fleeting = true;
+  proto::CtlLive brief = request(1);
+  brief.set_fleeting(true);
   auto first = ask(brief);
   ASSERT_TRUE(serve(7).ok());
   const int64_t before = first.get().value().version();
   steps_.lose_fleeting(0);
-  brief.reader = 2;
+  brief.set_reader(2);
   auto second = ask(brief);
   ASSERT_TRUE(serve(7).ok());
   EXPECT_NE(second.get().value().version(), before);
 }
 
 }  // namespace live_steps_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

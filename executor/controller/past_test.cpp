@@ -3,7 +3,7 @@
 #include "executor/controller/internal/past.h"
 #include "executor/controller/testing/test_fleet.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using control::testing::Driver;
@@ -63,4 +63,4 @@ TEST(Past, KnowsLossesThatWereNoneOfTheAgenda) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -4,12 +4,15 @@
 #include "ptc/base/status.h"
 #include "ptc/run/control/event_text.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using journal::JobRecord;
+
 namespace {
 
 class JournalLog : public RunLog {
  public:
-  explicit JournalLog(Journal& journal) : journal_(journal) {}
+  explicit JournalLog(journal::Journal& journal) : journal_(journal) {}
 
   absl::Status event(const control::Event& event) override {
     return journal_.append_event(control::event_line(event)).status();
@@ -30,7 +33,7 @@ class JournalLog : public RunLog {
   absl::StatusOr<int> last_round(int job) const override {
     SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
     if (!record.prepared) return 0;
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<Round> rounds, journal_.rounds_of(record.prepared->id));
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<journal::Round> rounds, journal_.rounds_of(record.prepared->id));
     return rounds.empty() ? 0 : rounds.back().round;
   }
 
@@ -48,16 +51,16 @@ class JournalLog : public RunLog {
 
   absl::Status freed(int job) override {
     SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
-    const bool open = record.committed && record.committed->state == TransactionState::kCommitted;
+    const bool open = record.committed && record.committed->state == journal::TransactionState::kCommitted;
     return open ? journal_.freed(record.committed->id) : absl::OkStatus();
   }
 
  private:
-  Journal& journal_;
+  journal::Journal& journal_;
 };
 
 }  // namespace
 
-std::unique_ptr<RunLog> log_to(Journal& journal) { return std::make_unique<JournalLog>(journal); }
+std::unique_ptr<RunLog> log_to(journal::Journal& journal) { return std::make_unique<JournalLog>(journal); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

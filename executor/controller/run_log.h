@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "ptc/run/control/events.h"
 
-namespace scalai::executor {
-
+namespace scalai::executor::journal {
 class Journal;
+}
+
+namespace scalai::executor::controller {
 
 class RunLog {
  public:
@@ -31,6 +33,6 @@ class RunLog {
 };
 
 // A log in the journal, which outlives it.
-std::unique_ptr<RunLog> log_to(Journal& journal);
+std::unique_ptr<RunLog> log_to(journal::Journal& journal);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

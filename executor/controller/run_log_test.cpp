@@ -7,7 +7,10 @@
 #include "executor/controller/testing/test_fleet.h"
 #include "executor/journal/journal.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using journal::TransactionState;
+
 namespace {
 
 control::Execute execution(int64_t epoch) {
@@ -21,7 +24,8 @@ class RunLogTest : public ::testing::Test {
   TransactionState last() const { return journal_.transactions().value().back().state; }
 
   const testing::Folder folder_;
-  Journal journal_ = Journal::create(folder_.path() + "/journal.db", {.scenario_text = "", .run_id = "test"}).value();
+  journal::Journal journal_ =
+      journal::Journal::create(folder_.path() + "/journal.db", {.scenario_text = "", .run_id = "test"}).value();
   const std::unique_ptr<RunLog> log_ = log_to(journal_);
 };
 
@@ -63,4 +67,4 @@ TEST_F(RunLogTest, EverythingMayComeTwice) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

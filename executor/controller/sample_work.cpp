@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using proto::CommandBody;
 using proto::ReplyBody;
@@ -101,4 +101,4 @@ absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scen
   return done;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

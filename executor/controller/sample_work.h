@@ -7,7 +7,7 @@
 #include "executor/controller/worker_pool.h"
 #include "ptc/run/control/events.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 // Lets workers read the samples of these steps: the host of each data-parallel rank, or another host if that one is
 // lost, because the steps were done while it lived. `index`: index file of the content, as workers find it; "" =
@@ -16,4 +16,4 @@ namespace scalai::executor {
 absl::StatusOr<control::SamplesRead> read_samples(const scenario::Scenario& scenario, WorkerPool& pool,
                                                   const std::string& index, const control::Read& read);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

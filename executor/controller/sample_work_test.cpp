@@ -8,7 +8,7 @@
 #include "ptc/store/datasets/build.h"
 #include "ptc/store/datasets/index.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace sample_work_test {
 
 using control::DatasetRecord;
@@ -169,4 +169,4 @@ TEST(SampleWork, ContentIsReadFromTheDataFiles) {
 }
 
 }  // namespace sample_work_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

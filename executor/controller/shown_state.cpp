@@ -8,12 +8,12 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using proto::CommandBody;
 
 absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<HostId>& hosts, const ShownState& shown,
-                                            StateVersion version, const LiveSteps::Kind& kind) {
+                                            state::StateVersion version, const LiveSteps::Kind& kind) {
   const collection::Collection& side = *shown.collection;
   proto::LiveState live;
   for (size_t i = 0; !kind.optimizer && i < side.tensors.size(); ++i) {
@@ -24,7 +24,7 @@ absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<Hos
   CommandBody body;
   CommandBody::Copy& copy = *body.mutable_copy();
   copy.set_job(shown.job);
-  copy.set_from_version(StateVersion::epoch(side.epoch).wire());
+  copy.set_from_version(state::StateVersion::epoch(side.epoch).wire());
   copy.set_to_version(version.wire());
   copy.set_own_devices(true);
   copy.set_in_place(true);
@@ -50,4 +50,4 @@ absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<Hos
   return live;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

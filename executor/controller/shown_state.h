@@ -10,7 +10,7 @@
 #include "executor/controller/worker_pool.h"
 #include "ptc/state/collection/collection.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct ShownState {
   int32_t job = 0;
@@ -24,6 +24,6 @@ struct ShownState {
 // Gives what the workers of these hosts hold of the collection's epoch this version, too (Copy in place). Errors: those
 // of WorkerPool::call; then some may have done it.
 absl::StatusOr<proto::LiveState> show_state(WorkerPool& pool, const std::set<HostId>& hosts, const ShownState& shown,
-                                            StateVersion version, const LiveSteps::Kind& kind);
+                                            state::StateVersion version, const LiveSteps::Kind& kind);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

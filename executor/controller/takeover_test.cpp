@@ -6,7 +6,7 @@
 #include "ptc/base/testing/share.h"
 #include "ptc/run/control/event_text.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace takeover_test {
 
 using control::testing::job_text;
@@ -35,7 +35,7 @@ std::string eventful() {
 // The controller dies around its n-th record: before it is written, or right after.
 class MortalLog : public RunLog {
  public:
-  MortalLog(Journal& journal, int nth, bool after) : log_(log_to(journal)), left_(nth), after_(after) {}
+  MortalLog(journal::Journal& journal, int nth, bool after) : log_(log_to(journal)), left_(nth), after_(after) {}
   absl::Status event(const control::Event& event) override {
     return mortal([&] { return log_->event(event); });
   }
@@ -83,7 +83,7 @@ class Resume : public ::testing::Test {
  protected:
   explicit Resume(const std::string& text = eventful()) : scenario_(control::testing::scenario_of(text).value()) {}
 
-  virtual std::map<int, TrainerProgram> programs(const Folder&) const { return {}; }
+  virtual std::map<int, trainers::TrainerProgram> programs(const Folder&) const { return {}; }
 
   absl::StatusOr<control::RunReport> run(Fleet& fleet, WorkerPool& pool, ExecOptions options) {
     control::Recorder recorder;
@@ -95,7 +95,7 @@ class Resume : public ::testing::Test {
   // Dies around the n-th record, and goes on.
   Lives run_twice(int nth, bool after, int dead_host = -1) {
     const Folder folder;
-    Journal journal = Journal::create(folder.path() + "/journal.db", {.run_id = "test"}).value();
+    journal::Journal journal = journal::Journal::create(folder.path() + "/journal.db", {.run_id = "test"}).value();
     Fleet fleet({.hosts = static_cast<int32_t>(scenario_.cluster.hosts.size())});
     MortalLog mortal(journal, nth, after);
     Lives result;
@@ -121,10 +121,10 @@ class Resume : public ::testing::Test {
                          .past = control::parse_event_lines(journal.events().value()).value(),
                          .rejoin_s = dead_host >= 0 ? 0.2 : 10.0});
     result.take_ups = read_file(folder.path() + "/logs/take_ups.csv").value_or("");
-    const std::vector<Transaction> transactions = journal.transactions().value();
+    const std::vector<journal::Transaction> transactions = journal.transactions().value();
     const bool under_way = result.report.ok() && result.report->jobs[0].state == "reconfiguring";
-    for (const Transaction& one : transactions) {
-      EXPECT_TRUE(one.state == TransactionState::kFreed || one.state == TransactionState::kAborted ||
+    for (const journal::Transaction& one : transactions) {
+      EXPECT_TRUE(one.state == journal::TransactionState::kFreed || one.state == journal::TransactionState::kAborted ||
                   (under_way && one.id == transactions.back().id))
           << one.id;
     }
@@ -219,7 +219,7 @@ class TrainedResume : public Resume {
                         "\"1s\" } " +
                             job) +
                events) {}
-  std::map<int, TrainerProgram> programs(const Folder& folder) const override {
+  std::map<int, trainers::TrainerProgram> programs(const Folder& folder) const override {
     return {{0, {.command = TRAINER_PROGRAM, .folder = folder.path(), .logs = folder.path() + "/logs"}}};
   }
 };
@@ -251,4 +251,4 @@ TEST_F(BereftResume, GoesOnWithTheReplicas) { expect_the_same_plans_wherever_it_
 TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 3, 1); }
 
 }  // namespace takeover_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -13,7 +13,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using collection::Collection;
 using proto::CommandBody;
@@ -29,7 +29,7 @@ std::string said_of(const proto::TrainerState& state) {
 
 }  // namespace
 
-absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const Collection& side, StateVersion version,
+absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const Collection& side, state::StateVersion version,
                                        const std::set<DeviceId>& gone, int64_t& bytes) {
   CommandBody body;
   body.mutable_digest()->set_job(job);
@@ -40,7 +40,7 @@ absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const Collecti
   for (const ReplyBody& reply : replies) {
     bytes += reply.bytes();
     for (const proto::PieceSum& one : reply.sums()) {
-      SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, box_of(one.box()));
+      SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, worker::box_of(one.box()));
       const int32_t tensor = one.box().tensor();
       if (tensor < 0 || static_cast<size_t>(tensor) >= side.tensors.size())
         return failed(fmt::format("a worker has a sum of tensor {} of {}", tensor, side.tensors.size()));
@@ -85,7 +85,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     CommandBody body;
     CommandBody::Begin& begin = *body.mutable_begin();
     begin.set_job(job_);
-    begin.set_version(StateVersion::epoch(side->epoch).wire());
+    begin.set_version(state::StateVersion::epoch(side->epoch).wire());
     begin.set_step(step);
     begin.set_fresh(fresh);
     begin.set_ask(true);
@@ -204,4 +204,4 @@ absl::StatusOr<Interruption> TrainerWork::settle(const Collection& side, int64_t
   return states.empty() ? Interruption{.step = step, .lost = {}} : judge(states);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -23,7 +23,7 @@
 #include "executor/trainers/trainers.h"
 #include "ptc/state/collection/collection.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 // Training came to an end before its step.
 struct Interruption {
@@ -36,12 +36,12 @@ using TensorSums = std::vector<std::optional<uint64_t>>;
 // Of a version on the devices of the collection, less `gone`. Errors: DataLoss (two holders of a box differ), those of
 // WorkerPool::call. Adds what was read to `bytes`.
 absl::StatusOr<TensorSums> tensor_sums(WorkerPool& pool, int job, const collection::Collection& side,
-                                       StateVersion version, const std::set<DeviceId>& gone, int64_t& bytes);
+                                       state::StateVersion version, const std::set<DeviceId>& gone, int64_t& bytes);
 
 class TrainerWork {
  public:
   // `commands` and `pool` outlive this object.
-  TrainerWork(int job, JobCommands& commands, WorkerPool& pool, TrainerProgram program)
+  TrainerWork(int job, JobCommands& commands, WorkerPool& pool, trainers::TrainerProgram program)
       : job_(job), commands_(commands), pool_(pool), program_(std::move(program)) {}
 
   using Side = std::shared_ptr<const collection::Collection>;
@@ -89,7 +89,7 @@ class TrainerWork {
   const int job_;
   JobCommands& commands_;
   WorkerPool& pool_;
-  const TrainerProgram program_;
+  const trainers::TrainerProgram program_;
   Trained trained_;
   Side side_;  // that the trainers have; null: they have to be told
 };
@@ -99,4 +99,4 @@ class TrainerWork {
 // most a minute.
 int64_t steps_of_part(const TrainerWork::Trained& before, int64_t most);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

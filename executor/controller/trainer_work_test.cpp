@@ -18,7 +18,7 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 testing::Fleet::Options testing::busy(int times) {
   proto::ReplyBody later;
@@ -248,13 +248,13 @@ TEST_F(Trained, ADeadProcessTakesNoStateWithIt) {
 }
 
 // Devices whose memory nobody maps but who is given its parts, as on GPUs; several hundred a device.
-class InChunks final : public ForwardingBackend {
+class InChunks final : public device::ForwardingBackend {
  public:
-  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
+  absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int, const state::SegmentOptions& options) override {
     auto gpu = std::make_shared<cuda::FakeGpu>();
     gpu->chunk_bytes = 2 * cuda::kGrain;
     gpu->chunks = 4096;
-    SegmentOptions all = options;
+    state::SegmentOptions all = options;
     all.leave_free = 0;
     return cuda::ChunkedMemory::create(std::make_unique<cuda::FakeChunkSource>(std::move(gpu)), all);
   }
@@ -441,4 +441,4 @@ TEST_F(Trained, AProgramThatAlwaysFailsEndsTheRun) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

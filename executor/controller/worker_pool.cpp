@@ -12,7 +12,9 @@
 #include "ptc/plan/plan.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
+
+using rpc::WorkerJoined;
 
 using proto::CommandBody;
 using proto::ReplyBody;
@@ -38,7 +40,7 @@ absl::Status check_reply(const ReplyBody& reply) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPoolOptions options)
+WorkerPool::WorkerPool(const cluster::Cluster& cluster, rpc::ControllerEnd& controller, WorkerPoolOptions options)
     : cluster_(cluster),
       controller_(controller),
       options_(std::move(options)),
@@ -129,9 +131,9 @@ absl::Status WorkerPool::rejoin(const std::set<HostId>& hosts, double patience_s
   return introduce();
 }
 
-Hello WorkerPool::hello_of(HostId host) const {
+proto::Hello WorkerPool::hello_of(HostId host) const {
   for (const WorkerJoined& worker : controller_.workers()) {
-    if (worker.host == host.value) return worker.hello;
+    if (worker.host == host.value) return *worker.hello;
   }
   return {};
 }
@@ -156,7 +158,7 @@ absl::Status WorkerPool::kill(HostId host) {
   return absl::OkStatus();
 }
 
-std::string WorkerPool::why_lost(const WorkerLost& lost) const {
+std::string WorkerPool::why_lost(const rpc::WorkerLost& lost) const {
   if (lost.clean) return lost.reason;
   const std::string why = options_.why_lost ? options_.why_lost(HostId(lost.host)) : "";
   if (!why.empty()) return fmt::format("{}: {}", lost.reason, why);
@@ -165,7 +167,7 @@ std::string WorkerPool::why_lost(const WorkerLost& lost) const {
                      pids_[static_cast<size_t>(lost.host)], machine);
 }
 
-bool WorkerPool::is_ours(const WorkerLost& lost) const {
+bool WorkerPool::is_ours(const rpc::WorkerLost& lost) const {
   return lost.session == sessions_[static_cast<size_t>(lost.host)];
 }
 
@@ -183,7 +185,7 @@ absl::Status WorkerPool::set_up(const std::set<HostId>& hosts) {
   for (const WorkerJoined& worker : workers) {
     if (!hosts.contains(HostId(worker.host))) continue;
     sessions_[static_cast<size_t>(worker.host)] = worker.session;
-    pids_[static_cast<size_t>(worker.host)] = worker.hello.pid;
+    pids_[static_cast<size_t>(worker.host)] = worker.hello->pid();
   }
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   size_t i = 0;
@@ -193,8 +195,8 @@ absl::Status WorkerPool::set_up(const std::set<HostId>& hosts) {
     *peer.mutable_places() = replies[i++].places();
     for (const WorkerJoined& worker : workers) {
       if (worker.host != host.value) continue;
-      peer.set_transport_address(worker.hello.transport_address);
-      peer.set_host_name(worker.hello.host_name);
+      peer.set_transport_address(worker.hello->transport_address());
+      peer.set_host_name(worker.hello->host_name());
     }
     peers_[static_cast<size_t>(host.value)] = peer.SerializeAsString();
   }
@@ -278,17 +280,17 @@ absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what,
 }
 
 absl::StatusOr<std::vector<ReplyBody>> WorkerPool::call(const std::string& what, const Calls& calls) {
-  std::vector<Call> list;
+  std::vector<rpc::Call> list;
   for (const auto& [host, body] : calls)
     list.push_back({.host = host.value, .command = {.what = what, .body = body.SerializeAsString()}});
-  const std::vector<absl::StatusOr<Reply>> outcomes = controller_.call_all(std::move(list), options_.deadline_s);
+  const std::vector<absl::StatusOr<rpc::Reply>> outcomes = controller_.call_all(std::move(list), options_.deadline_s);
   std::vector<ReplyBody> replies;
-  SCALAI_RETURN_IF_ERROR(first_error(outcomes));
-  for (const absl::StatusOr<Reply>& outcome : outcomes) {
+  SCALAI_RETURN_IF_ERROR(rpc::first_error(outcomes));
+  for (const absl::StatusOr<rpc::Reply>& outcome : outcomes) {
     if (!replies.emplace_back().ParseFromString(outcome->body)) return failed("a worker's reply cannot be read");
     SCALAI_RETURN_IF_ERROR(check_reply(replies.back()));
   }
   return replies;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -21,7 +21,7 @@ class Peer;
 class ReplyBody;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct WorkerPoolOptions {
   int threads = 1;                     // of each worker; 0: the worker decides
@@ -42,7 +42,7 @@ struct WorkerPoolOptions {
 class WorkerPool {
  public:
   // All references outlive this object.
-  WorkerPool(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPoolOptions options);
+  WorkerPool(const cluster::Cluster& cluster, rpc::ControllerEnd& controller, WorkerPoolOptions options);
 
   // Starts the workers of all hosts, waits for them and sends them each other's addresses. A worker that is lost
   // meanwhile is started again, because it had no state; an error after three attempts.
@@ -51,7 +51,7 @@ class WorkerPool {
   // those that did and sends them each other's addresses. The other hosts are not living; their workers are ended.
   absl::Status rejoin(const std::set<HostId>& hosts, double patience_s);
   // The Hello of a worker; an empty one if it is not connected.
-  Hello hello_of(HostId host) const;
+  proto::Hello hello_of(HostId host) const;
   // Starts the worker of one host whose last one is gone. Unavailable: the new one is lost, too.
   absl::Status revive(HostId host);
   // Ends the worker of a host and removes it from the living hosts.
@@ -67,9 +67,9 @@ class WorkerPool {
   // Sets up a worker whose places have changed, and informs all workers. Unavailable: it is lost.
   absl::Status refresh(HostId host);
   // Why this worker is gone, as far as this machine can know, with the reason of its connection's end.
-  std::string why_lost(const WorkerLost& lost) const;
+  std::string why_lost(const rpc::WorkerLost& lost) const;
   // True if `lost` is the present worker of its host, not an earlier one.
-  bool is_ours(const WorkerLost& lost) const;
+  bool is_ours(const rpc::WorkerLost& lost) const;
   // Sends all workers the places of all workers, and those of others.
   absl::Status introduce();
   // Workers of another run, whose places introduce() tells ours.
@@ -108,7 +108,7 @@ class WorkerPool {
   bool eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const;
 
   const cluster::Cluster& cluster_;
-  ControllerEnd& controller_;
+  rpc::ControllerEnd& controller_;
   const WorkerPoolOptions options_;
   mutable std::mutex mutex_;  // guards living_
   std::set<HostId> living_;
@@ -119,4 +119,4 @@ class WorkerPool {
   std::set<HostId> introduced_;      // living hosts at the last introduce()
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

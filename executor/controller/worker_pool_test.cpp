@@ -8,7 +8,7 @@
 #include "executor/controller/testing/test_fleet.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -159,7 +159,7 @@ TEST_F(WorkerPoolTest, WithoutAStarterWorkersAreAskedToLeave) {
   ASSERT_TRUE(pool.kill(HostId(1)).ok());
   bool left = false;
   while (const auto event = fleet.controller().next_event(left ? 0 : 30)) {
-    const auto* lost = std::get_if<WorkerLost>(&*event);
+    const auto* lost = std::get_if<rpc::WorkerLost>(&*event);
     if (lost != nullptr && lost->host == 1) left = lost->clean;
   }
   EXPECT_TRUE(left);
@@ -210,4 +210,4 @@ TEST_F(WorkerPoolTest, AnErrorOfAWorkerComesBack) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -14,13 +14,13 @@ namespace {
 absl::Status exhausted(const std::string& what) { return absl::ResourceExhaustedError(what); }
 }  // namespace
 
-ChunkedMemory::ChunkedMemory(std::unique_ptr<ChunkSource> source, const SegmentOptions& options)
+ChunkedMemory::ChunkedMemory(std::unique_ptr<ChunkSource> source, const state::SegmentOptions& options)
     : source_(std::move(source)), options_(options), chunk_bytes_(source_->chunk_bytes()) {
   SCALAI_CHECK(chunk_bytes_ > 0 && chunk_bytes_ % kGrain == 0, fmt::format("chunks of {} bytes", chunk_bytes_));
 }
 
 absl::StatusOr<std::unique_ptr<ChunkedMemory>> ChunkedMemory::create(std::unique_ptr<ChunkSource> source,
-                                                                     const SegmentOptions& options) {
+                                                                     const state::SegmentOptions& options) {
   std::unique_ptr<ChunkedMemory> memory(new ChunkedMemory(std::move(source), options));
   memory->capacity_ = round_up(std::max<int64_t>(options.capacity, 1), memory->chunk_bytes_);
   SCALAI_ASSIGN_OR_RETURN(memory->base_, memory->source_->reserve_addresses(memory->capacity_));
@@ -286,7 +286,7 @@ void ChunkedMemory::free(uint64_t offset) {
   const int64_t size = found->second.bytes;
   // Adding the whole to what is back already leaves the parts in use.
   for (const auto& [begin, end] :
-       internal::add_range(found->second.returned, offset, offset + static_cast<uint64_t>(size))) {
+       state::internal::add_range(found->second.returned, offset, offset + static_cast<uint64_t>(size))) {
     uncommit(begin, end);
     in_use_ -= static_cast<int64_t>(end - begin);
   }
@@ -305,7 +305,7 @@ int64_t ChunkedMemory::free_range(uint64_t offset, int64_t bytes) {
   const uint64_t last = end / kGrain * kGrain;
   if (first >= last) return 0;
   int64_t gained = 0;
-  for (const auto& [from, to] : internal::add_range(allocation.returned, first, last)) {
+  for (const auto& [from, to] : state::internal::add_range(allocation.returned, first, last)) {
     uncommit(from, to);
     gained += static_cast<int64_t>(to - from);
   }
@@ -320,11 +320,11 @@ std::byte* ChunkedMemory::data(uint64_t offset) const {
 
 int64_t ChunkedMemory::bytes_held() const { return (acquired_[0] + acquired_[1]) * chunk_bytes_; }
 
-absl::StatusOr<SharedPart> ChunkedMemory::share(uint64_t offset) const {
+absl::StatusOr<state::SharedPart> ChunkedMemory::share(uint64_t offset) const {
   const auto slot = static_cast<size_t>(offset / static_cast<uint64_t>(chunk_bytes_));
   SCALAI_CHECK(slot < slots_.size() && slots_[slot].grains > 0, fmt::format("nothing is allocated at {}", offset));
   SCALAI_ASSIGN_OR_RETURN(FileDescriptor descriptor, source_->share(slots_[slot].held.chunk));
-  return SharedPart{
+  return state::SharedPart{
       .offset = slot * static_cast<uint64_t>(chunk_bytes_), .bytes = chunk_bytes_, .descriptor = std::move(descriptor)};
 }
 

@@ -68,7 +68,7 @@ class ChunkSource {
   virtual absl::Status clear(std::byte* begin, int64_t bytes) = 0;
 };
 
-class ChunkedMemory final : public Memory {
+class ChunkedMemory final : public state::Memory {
  public:
   static constexpr int64_t kGrain = 4096;
 
@@ -76,7 +76,7 @@ class ChunkedMemory final : public Memory {
   // machine's memory; `name` is ignored. Errors of reserve_addresses and, with host_overflow, of a first chunk of host
   // memory.
   static absl::StatusOr<std::unique_ptr<ChunkedMemory>> create(std::unique_ptr<ChunkSource> source,
-                                                               const SegmentOptions& options);
+                                                               const state::SegmentOptions& options);
   ~ChunkedMemory() override;
 
   // `bytes`: sum of the later allocations, each rounded up to grains. If the free addresses are fragmented, allocations
@@ -94,8 +94,8 @@ class ChunkedMemory final : public Memory {
   void raise_epoch() override {}
   void begin_rewrite() override {}
   void end_rewrite() override {}
-  SegmentAddress address() const override { return {}; }
-  absl::StatusOr<SharedPart> share(uint64_t offset) const override;  // a chunk
+  state::SegmentAddress address() const override { return {}; }
+  absl::StatusOr<state::SharedPart> share(uint64_t offset) const override;  // a chunk
 
   std::byte* data(uint64_t offset) const override;
   int64_t bytes_in_use() const override { return in_use_; }  // multiple of the grain
@@ -120,9 +120,9 @@ class ChunkedMemory final : public Memory {
   };
   struct Allocation {
     int64_t bytes = 0;
-    internal::Ranges returned;  // grains given back early
+    state::internal::Ranges returned;  // grains given back early
   };
-  ChunkedMemory(std::unique_ptr<ChunkSource> source, const SegmentOptions& options);
+  ChunkedMemory(std::unique_ptr<ChunkSource> source, const state::SegmentOptions& options);
 
   absl::Status try_host();
   absl::Status within_limit(int64_t bytes) const;
@@ -143,11 +143,11 @@ class ChunkedMemory final : public Memory {
   void for_each_slot(uint64_t begin, uint64_t end, Visit visit) const;
 
   std::unique_ptr<ChunkSource> source_;
-  SegmentOptions options_;
+  state::SegmentOptions options_;
   int64_t chunk_bytes_ = 0;
   int64_t capacity_ = 0;
   std::byte* base_ = nullptr;
-  internal::FreeSpace space_;
+  state::internal::FreeSpace space_;
   std::map<uint64_t, Allocation> allocations_;
   std::vector<Slot> slots_;
   std::deque<Held> spare_;             // acquired, not mapped: those of the host first, taken from the back

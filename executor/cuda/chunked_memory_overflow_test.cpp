@@ -9,9 +9,12 @@
 #include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 
-SegmentOptions overflowing(int64_t chunks, int64_t limit_chunks = int64_t{1} << 40) {
+state::SegmentOptions overflowing(int64_t chunks, int64_t limit_chunks = int64_t{1} << 40) {
   return {.capacity = 600 * kChunk,
           .limit = limit_chunks * kChunk,
           .leave_free = 0,
@@ -91,7 +94,7 @@ TEST(Overflow, SettleBringsAllBackWithItsContent) {
   const uint64_t fresh = value_or_die(at.memory->allocate(bytes));
   ASSERT_EQ(at.chunks_on_host(), 51);
   Random random(7);
-  std::vector<std::byte> content = random_bytes(random, bytes);
+  std::vector<std::byte> content = state::random_bytes(random, bytes);
   std::memcpy(at.memory->data(fresh), content.data(), content.size());
   EXPECT_OK(at.memory->settle());  // there is no room
   EXPECT_EQ(at.gpu->moves, 0);
@@ -209,20 +212,20 @@ TEST(Overflow, ADriverWithoutHostMemorySaysSoAtOnce) {
 
 // A change of epoch of a place whose device holds one and a half times its state.
 absl::Status change_epoch(OnFakeGpu at) {
-  Store store(std::move(at.memory));
-  const VersionKey before{1, StateVersion::epoch(4)};
-  const VersionKey after{1, StateVersion::epoch(5)};
-  const auto box_of = [](int64_t part) { return Box({part * kChunk}, {(part + 1) * kChunk}); };
-  const auto add = [&](const VersionKey& key, int64_t part, int mark) -> absl::Status {
-    SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(key, TensorId(0), box_of(part), DType::kU8));
+  state::Store store(std::move(at.memory));
+  const state::VersionKey before{1, state::StateVersion::epoch(4)};
+  const state::VersionKey after{1, state::StateVersion::epoch(5)};
+  const auto box_of = [](int64_t part) { return tensor::Box({part * kChunk}, {(part + 1) * kChunk}); };
+  const auto add = [&](const state::VersionKey& key, int64_t part, int mark) -> absl::Status {
+    SCALAI_ASSIGN_OR_RETURN(const state::Target target, store.add(key, TensorId(0), box_of(part), tensor::DType::kU8));
     std::memset(target.data, mark, static_cast<size_t>(kChunk));
     return {};
   };
   for (int64_t part = 0; part < 10; ++part) SCALAI_CHECK(add(before, part, 10 + static_cast<int>(part)).ok());
   SCALAI_RETURN_IF_ERROR(store.reserve(10 * kChunk));
   for (int64_t part = 0; part < 10; ++part) SCALAI_RETURN_IF_ERROR(add(after, part, 50 + static_cast<int>(part)));
-  const auto holds = [&](const VersionKey& key, int64_t part, int mark) {
-    const std::vector<Piece> pieces = store.find(key, TensorId(0), box_of(part));
+  const auto holds = [&](const state::VersionKey& key, int64_t part, int mark) {
+    const std::vector<state::Piece> pieces = store.find(key, TensorId(0), box_of(part));
     return pieces.size() == 1 && all(store.target(pieces[0]).data, kChunk, static_cast<std::byte>(mark));
   };
   for (int64_t part = 0; part < 10; ++part) EXPECT_TRUE(holds(before, part, 10 + static_cast<int>(part)));
@@ -237,10 +240,10 @@ absl::Status change_epoch(OnFakeGpu at) {
 }
 
 TEST(Overflow, AChangeOfEpochThatDoesNotFitTheDevice) {
-  for (const SegmentOptions& options : {overflowing(6), overflowing(6, 15)}) {
+  for (const state::SegmentOptions& options : {overflowing(6), overflowing(6, 15)}) {
     const int64_t chunks = options.limit == 15 * kChunk ? 64 : 15;
     EXPECT_OK(change_epoch(OnFakeGpu(chunks, options)));
-    SegmentOptions none = options;
+    state::SegmentOptions none = options;
     none.host_overflow = 0;
     EXPECT_EQ(change_epoch(OnFakeGpu(chunks, none)).code(), absl::StatusCode::kResourceExhausted);
   }

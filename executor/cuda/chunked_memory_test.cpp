@@ -12,6 +12,9 @@
 #include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 TEST(ChunkedMemory, ChunksComeWithTheFirstGrainAndGoWithTheLast) {
   OnFakeGpu at;
@@ -38,14 +41,14 @@ TEST(ChunkedMemory, IsSharedChunkByChunk) {
   OnFakeGpu at;
   (void)value_or_die(at.memory->allocate(kChunk));
   const uint64_t state = value_or_die(at.memory->allocate(2 * kChunk));
-  const SharedPart first = value_or_die(at.memory->share(state)),
-                   last = value_or_die(at.memory->share(state + 2 * kChunk - 1));
+  const state::SharedPart first = value_or_die(at.memory->share(state)),
+                          last = value_or_die(at.memory->share(state + 2 * kChunk - 1));
   EXPECT_EQ(first.offset, static_cast<uint64_t>(kChunk));
   EXPECT_EQ(last.offset, static_cast<uint64_t>(2 * kChunk));
   EXPECT_EQ(first.bytes, kChunk);
   at.memory->data(state)[5] = std::byte{7};
   at.memory->data(state)[2 * kChunk - 1] = std::byte{9};
-  const auto at_offset = [](const SharedPart& part, uint64_t offset) {
+  const auto at_offset = [](const state::SharedPart& part, uint64_t offset) {
     std::byte byte{};
     SCALAI_CHECK(::pread(part.descriptor.get(), &byte, 1, static_cast<off_t>(offset - part.offset)) == 1);
     return byte;

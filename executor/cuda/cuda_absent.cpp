@@ -16,11 +16,11 @@ absl::Status absent() {
 }
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> make_cuda_backend(const CudaOptions&) { return absent(); }
+absl::StatusOr<std::unique_ptr<device::Backend>> make_cuda_backend(const CudaOptions&) { return absent(); }
 absl::StatusOr<std::shared_ptr<transform::Device>> make_step_device(const StepDeviceOptions&) { return absent(); }
 absl::StatusOr<GpuReport> gpu_report() { return absent(); }
 absl::StatusOr<double> device_copy_seconds(int, int64_t, int) { return absent(); }
-absl::StatusOr<double> memcpy_2d_seconds(int, std::span<const BoxCopy>, int) { return absent(); }
-absl::StatusOr<double> memcpy_batch_seconds(int, std::span<const BoxCopy>, int) { return absent(); }
+absl::StatusOr<double> memcpy_2d_seconds(int, std::span<const device::BoxCopy>, int) { return absent(); }
+absl::StatusOr<double> memcpy_batch_seconds(int, std::span<const device::BoxCopy>, int) { return absent(); }
 
 }  // namespace scalai::executor::cuda

@@ -28,6 +28,10 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
+
+using device::BoxCopy;
+using state::Mismatch;
+
 namespace {
 constexpr int kLanes = 4;  // of a GPU: calls of so many threads go on beside each other
 constexpr int kQueueSlots = 16;
@@ -130,7 +134,7 @@ std::span<const Value> of_gpu(const std::map<int, std::vector<Value>>& sorted, i
 
 // --- queues ----------------------------------------------------------------------------------------------------------
 
-class CudaMark final : public Mark {
+class CudaMark final : public device::Mark {
  public:
   explicit CudaMark(Event event) : event_(std::move(event)) {}
   absl::StatusOr<bool> query() const override { return event_.query(); }
@@ -140,7 +144,7 @@ class CudaMark final : public Mark {
   Event event_;
 };
 
-class CudaQueue final : public Queue {
+class CudaQueue final : public device::Queue {
  public:
   CudaQueue(std::shared_ptr<const World> world, std::unique_ptr<Lane> lane)
       : world_(std::move(world)), lane_(std::move(lane)) {}
@@ -153,12 +157,12 @@ class CudaQueue final : public Queue {
     }
     return lane_->copy(copies);
   }
-  absl::StatusOr<std::unique_ptr<Mark>> mark() override {
+  absl::StatusOr<std::unique_ptr<device::Mark>> mark() override {
     SCALAI_ASSIGN_OR_RETURN(Event event, Event::create(lane_->gpu()));
     SCALAI_RETURN_IF_ERROR(event.record(lane_->stream()));
     return std::make_unique<CudaMark>(std::move(event));
   }
-  absl::Status wait(const Mark& mark) override {
+  absl::Status wait(const device::Mark& mark) override {
     const auto* ours = dynamic_cast<const CudaMark*>(&mark);
     SCALAI_CHECK(ours != nullptr, "a mark of another back end");
     return lane_->stream().wait(ours->event());
@@ -179,7 +183,7 @@ class CudaQueue final : public Queue {
   std::unique_ptr<Lane> lane_;
 };
 
-class CudaStaging final : public Staging {
+class CudaStaging final : public device::Staging {
  public:
   CudaStaging(std::shared_ptr<AddressMap> addresses, DeviceBuffer buffer)
       : addresses_(std::move(addresses)), buffer_(std::move(buffer)) {
@@ -198,7 +202,7 @@ class CudaStaging final : public Staging {
 
 // --- the back end ----------------------------------------------------------------------------------------------------
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public device::Backend {
  public:
   explicit CudaBackend(std::shared_ptr<World> world) : world_(std::move(world)) {}
 
@@ -209,7 +213,8 @@ class CudaBackend final : public Backend {
     return fmt::format("{}, {} devices on each", gpus, std::min(options.devices, options.devices_per_gpu));
   }
 
-  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) override {
+  absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int device,
+                                                                  const state::SegmentOptions& options) override {
     if (device < 0 || device >= world_->options.devices) {
       return missing(
           fmt::format("this process's GPUs have room for {} devices, {} on each, and the scenario wants more "
@@ -244,11 +249,11 @@ class CudaBackend final : public Backend {
   absl::Status make_current(int device) override { return choose_gpu(gpu_of_device(device)); }
 
   absl::Status copy(std::span<const BoxCopy> copies) override;
-  absl::Status fill(std::span<const BoxFill> fills) override;
-  absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override;
-  absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) override;
+  absl::Status fill(std::span<const device::BoxFill> fills) override;
+  absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const device::BoxCheck> checks) override;
+  absl::StatusOr<std::vector<uint64_t>> hash(std::span<const device::BoxHash> boxes) override;
 
-  absl::StatusOr<std::unique_ptr<Queue>> queue(int device) override {
+  absl::StatusOr<std::unique_ptr<device::Queue>> queue(int device) override {
     const int gpu = gpu_of_device(device);
     SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Lane> lane,
                             Lane::create({.gpu = gpu,
@@ -257,7 +262,7 @@ class CudaBackend final : public Backend {
                                           .slot_bytes = kQueueSlotBytes}));
     return std::make_unique<CudaQueue>(world_, std::move(lane));
   }
-  absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) override {
+  absl::StatusOr<std::unique_ptr<device::Staging>> staging(int device, int64_t bytes) override {
     SCALAI_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::create(gpu_of_device(device), bytes));
     return std::make_unique<CudaStaging>(world_->addresses, std::move(buffer));
   }
@@ -284,7 +289,7 @@ absl::Status CudaBackend::copy(std::span<const BoxCopy> copies) {
   for (const auto& [ends, those] : routes.far) {
     SCALAI_RETURN_IF_ERROR(copy_far(lanes[ends.first], lanes[ends.second], those));
   }
-  for (const BoxCopy& one : routes.host) copy_box(one.part, one.src, one.dst);
+  for (const BoxCopy& one : routes.host) state::copy_box(one.part, one.src, one.dst);
   const auto through_pinned = [&](Lane& lane) -> absl::Status {
     SCALAI_RETURN_IF_ERROR(copy_up(lane, of_gpu(routes.up, lane.gpu())));
     return copy_down(lane, of_gpu(routes.down, lane.gpu()));
@@ -314,20 +319,20 @@ std::vector<Item> chosen(std::span<const Item> items, const std::vector<size_t>&
   return those;
 }
 
-absl::Status CudaBackend::fill(std::span<const BoxFill> fills) {
+absl::Status CudaBackend::fill(std::span<const device::BoxFill> fills) {
   return carry_out(
-      by_gpu(fills, [](const BoxFill& one) { return one.dst.data; }),
+      by_gpu(fills, [](const device::BoxFill& one) { return one.dst.data; }),
       [&](Lane& lane, const std::vector<size_t>& indices) { return lane.fill(chosen(fills, indices)); },
-      [&](size_t i) { fill_box(fills[i].content, fills[i].part, fills[i].dst); });
+      [&](size_t i) { state::fill_box(fills[i].content, fills[i].part, fills[i].dst); });
 }
 
 // The GPU says which element; what it is and should be is said by check_box, of that one alone.
-absl::StatusOr<std::optional<Mismatch>> mismatch_of(Lane& lane, const BoxCheck& check, uint64_t index) {
-  const Box element = kernels::element_box(check.content.shape, static_cast<int64_t>(index));
+absl::StatusOr<std::optional<Mismatch>> mismatch_of(Lane& lane, const device::BoxCheck& check, uint64_t index) {
+  const tensor::Box element = kernels::element_box(check.content.shape, static_cast<int64_t>(index));
   std::array<std::byte, Lane::kMaxRead> bytes{};
   SCALAI_RETURN_IF_ERROR(
       lane.read(bytes.data(), kernels::element_address(check.src, element), tensor::size_of(check.src.dtype)));
-  std::optional<Mismatch> mismatch = check_box(check.content, element, {element, check.src.dtype, bytes.data()});
+  std::optional<Mismatch> mismatch = state::check_box(check.content, element, {element, check.src.dtype, bytes.data()});
   if (mismatch) return mismatch;
   return failed(
       fmt::format("GPU {}: element {} of a check was wrong and is right when read again: somebody writes it, or "
@@ -335,7 +340,7 @@ absl::StatusOr<std::optional<Mismatch>> mismatch_of(Lane& lane, const BoxCheck& 
                   lane.gpu(), element.str()));
 }
 
-absl::StatusOr<std::vector<std::optional<Mismatch>>> CudaBackend::check(std::span<const BoxCheck> checks) {
+absl::StatusOr<std::vector<std::optional<Mismatch>>> CudaBackend::check(std::span<const device::BoxCheck> checks) {
   std::vector<std::optional<Mismatch>> found(checks.size());
   const auto on_gpu = [&](Lane& lane, const std::vector<size_t>& indices) -> absl::Status {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<kernels::CheckResult> results, lane.check(chosen(checks, indices)));
@@ -346,20 +351,20 @@ absl::StatusOr<std::vector<std::optional<Mismatch>>> CudaBackend::check(std::spa
     return {};
   };
   SCALAI_RETURN_IF_ERROR(
-      carry_out(by_gpu(checks, [](const BoxCheck& one) { return one.src.data; }), on_gpu,
-                [&](size_t i) { found[i] = check_box(checks[i].content, checks[i].part, checks[i].src); }));
+      carry_out(by_gpu(checks, [](const device::BoxCheck& one) { return one.src.data; }), on_gpu,
+                [&](size_t i) { found[i] = state::check_box(checks[i].content, checks[i].part, checks[i].src); }));
   return found;
 }
 
-absl::StatusOr<std::vector<uint64_t>> CudaBackend::hash(std::span<const BoxHash> boxes) {
+absl::StatusOr<std::vector<uint64_t>> CudaBackend::hash(std::span<const device::BoxHash> boxes) {
   std::vector<uint64_t> digests(boxes.size());
   const auto on_gpu = [&](Lane& lane, const std::vector<size_t>& indices) -> absl::Status {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<uint64_t> some, lane.hash(chosen(boxes, indices)));
     for (size_t i = 0; i < indices.size(); ++i) digests[indices[i]] = some[i];
     return {};
   };
-  SCALAI_RETURN_IF_ERROR(carry_out(by_gpu(boxes, [](const BoxHash& one) { return one.src.data; }), on_gpu,
-                                   [&](size_t i) { digests[i] = box_digest(boxes[i].src, boxes[i].part); }));
+  SCALAI_RETURN_IF_ERROR(carry_out(by_gpu(boxes, [](const device::BoxHash& one) { return one.src.data; }), on_gpu,
+                                   [&](size_t i) { digests[i] = state::box_digest(boxes[i].src, boxes[i].part); }));
   return digests;
 }
 
@@ -407,7 +412,7 @@ absl::Status make_lanes(World& world) {
 }
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> make_cuda_backend(const CudaOptions& options) {
+absl::StatusOr<std::unique_ptr<device::Backend>> make_cuda_backend(const CudaOptions& options) {
   SCALAI_RETURN_IF_ERROR(check_options(options));
   SCALAI_ASSIGN_OR_RETURN(const int there, gpu_count());
   const int needed = (options.devices + options.devices_per_gpu - 1) / options.devices_per_gpu;

@@ -31,6 +31,6 @@ struct CudaOptions {
 
 // NotFound: no driver, no GPU, too few GPUs, or built without CUDA; the message says what to do. ResourceExhausted: no
 // memory for the buffers. InvalidArgument: an option that is not positive.
-absl::StatusOr<std::unique_ptr<Backend>> make_cuda_backend(const CudaOptions& options);
+absl::StatusOr<std::unique_ptr<device::Backend>> make_cuda_backend(const CudaOptions& options);
 
 }  // namespace scalai::executor::cuda

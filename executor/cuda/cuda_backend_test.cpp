@@ -17,6 +17,13 @@
 #include "executor/state/store.h"
 
 namespace scalai::executor::cuda {
+
+using device::Backend;
+using device::BoxCopy;
+using state::value_or_die;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 using CudaBackendTest = OnGpu;
 
@@ -32,7 +39,7 @@ struct Arena {
 
   std::vector<std::byte> host;
   PinnedBuffer pinned;
-  std::unique_ptr<Memory> memory;
+  std::unique_ptr<state::Memory> memory;
   std::optional<uint64_t> before;  // an allocation that fills the device
   int64_t used = 0;
 
@@ -63,14 +70,14 @@ struct Arena {
 struct Devices {
   int first = 0;
   int second = 1;
-  SegmentOptions memory = {.capacity = 64 * kMiB, .leave_free = 0};
+  state::SegmentOptions memory = {.capacity = 64 * kMiB, .leave_free = 0};
   int64_t taken = 0;  // before the arena: where that leaves too little, a part of it overflows
 };
 
 std::unique_ptr<Arena> make_arena(Backend& backend, Random& random, Arena::Place place, const Devices& devices = {}) {
   auto arena = std::make_unique<Arena>();
   arena->place = place;
-  arena->mirror = random_bytes(random, Arena::kBytes);
+  arena->mirror = state::random_bytes(random, Arena::kBytes);
   if (place == Arena::kHostPlace) {
     arena->host.resize(Arena::kBytes + 16);
     arena->data = arena->host.data();
@@ -125,17 +132,17 @@ Batch random_batch(Backend& backend, Random& random, int count, const Devices& d
     const DType src_type = cast ? kFloats[static_cast<size_t>(random.below(6))] : static_cast<DType>(random.below(15));
     const DType dst_type = cast ? kFloats[static_cast<size_t>(random.below(6))] : src_type;
     const Box src_box = random_whole(random, random.below(10) == 0 ? 60000 : 3000);
-    const Box part = random_box(random, src_box);
+    const Box part = state::random_box(random, src_box);
     const Box dst_box = random.below(2) == 0 ? part : src_box;
     std::byte* src = from.take(random, src_box.volume() * tensor::size_of(src_type));
     std::byte* dst = to.take(random, dst_box.volume() * tensor::size_of(dst_type));
     if (src == nullptr || dst == nullptr) continue;
     if (cast) {
-      Content content{ContentKey::of("x"),
-                      tensor::Shape(std::span(src_box.hi.data(), static_cast<size_t>(src_box.rank))), i};
-      fill_box(content, src_box, {src_box, src_type, from.mirrored(src)});
+      state::Content content{state::ContentKey::of("x"),
+                             tensor::Shape(std::span(src_box.hi.data(), static_cast<size_t>(src_box.rank))), i};
+      state::fill_box(content, src_box, {src_box, src_type, from.mirrored(src)});
     }
-    copy_box(part, {src_box, src_type, from.mirrored(src)}, {dst_box, dst_type, to.mirrored(dst)});
+    state::copy_box(part, {src_box, src_type, from.mirrored(src)}, {dst_box, dst_type, to.mirrored(dst)});
     batch.copies.push_back({part, {src_box, src_type, src}, {dst_box, dst_type, dst}});
   }
   return batch;
@@ -150,11 +157,11 @@ void load(Batch& batch) {
   for (const BoxCopy& one : batch.copies) {
     for (auto& arena : batch.to) {
       if (one.dst.data < arena->data || one.dst.data >= arena->data + Arena::kBytes) continue;
-      std::vector<std::byte> other(static_cast<size_t>(packed_bytes(one.part, one.dst.dtype)));
-      const Target there{one.dst.box, one.dst.dtype, arena->mirrored(one.dst.data)};
-      pack_box(one.part, there.source(), one.dst.dtype, other.data());
+      std::vector<std::byte> other(static_cast<size_t>(state::packed_bytes(one.part, one.dst.dtype)));
+      const state::Target there{one.dst.box, one.dst.dtype, arena->mirrored(one.dst.data)};
+      state::pack_box(one.part, there.source(), one.dst.dtype, other.data());
       for (std::byte& byte : other) byte = ~byte;
-      unpack_box(one.part, one.dst.dtype, other.data(), there);
+      state::unpack_box(one.part, one.dst.dtype, other.data(), there);
     }
   }
   for (size_t i = 0; i < batch.to.size(); ++i) {
@@ -218,7 +225,7 @@ TEST_F(CudaBackendTest, CopiesOfWhatOverflowed) {
   const int gpus = value_or_die(gpu_count());
   const std::unique_ptr<Backend> backend =
       backend_of({.devices = 2 * gpus, .devices_per_gpu = 2, .staging_bytes = 256 << 10});
-  SegmentOptions options{.capacity = 64 * kMiB, .limit = 8 * kMiB, .leave_free = 0, .host_overflow = 32 * kMiB};
+  state::SegmentOptions options{.capacity = 64 * kMiB, .limit = 8 * kMiB, .leave_free = 0, .host_overflow = 32 * kMiB};
   const auto can = backend->memory_of_device(0, options);
   if (absl::IsNotFound(can.status())) GTEST_SKIP() << message_of(can.status());
   uint64_t seed = 270;
@@ -249,9 +256,9 @@ TEST_F(CudaBackendTest, CopiesOfWhatOverflowed) {
 TEST_F(CudaBackendTest, ManyBoxesAndLargeOnes) {
   const std::unique_ptr<Backend> backend = backend_of({.devices = 1, .staging_bytes = kMiB});
   Random random(300);
-  const std::unique_ptr<Memory> memory = value_or_die(backend->memory_of_device(0, {.capacity = 1024 * kMiB}));
+  const std::unique_ptr<state::Memory> memory = value_or_die(backend->memory_of_device(0, {.capacity = 1024 * kMiB}));
   const Box whole({0, 0}, {4096, 8192});
-  std::vector<std::byte> bytes = random_bytes(random, whole.volume());
+  std::vector<std::byte> bytes = state::random_bytes(random, whole.volume());
   std::byte* device = memory->data(value_or_die(memory->allocate(whole.volume())));
   std::byte* turned = memory->data(value_or_die(memory->allocate(whole.volume())));
   const std::array up = {BoxCopy{whole, {whole, DType::kU8, bytes.data()}, {whole, DType::kU8, device}}};
@@ -269,8 +276,8 @@ TEST_F(CudaBackendTest, ManyBoxesAndLargeOnes) {
   ASSERT_OK(backend->copy(cells));
   std::vector<std::byte> expected(bytes.size());
   for (const BoxCopy& one : cells) {
-    copy_box(one.part, {whole, DType::kU8, bytes.data()},
-             {one.part, DType::kU8, expected.data() + (one.dst.data - turned)});
+    state::copy_box(one.part, {whole, DType::kU8, bytes.data()},
+                    {one.part, DType::kU8, expected.data() + (one.dst.data - turned)});
   }
   EXPECT_EQ(get(turned, whole.volume()), expected);
   std::vector<std::byte> back(bytes.size());
@@ -287,20 +294,20 @@ TEST_F(CudaBackendTest, FillCheckAndHashLikeTheHost) {
   std::vector<std::unique_ptr<Arena>> arenas;
   for (const Arena::Place place : kPlaces) arenas.push_back(make_arena(*backend, random, place));
   for (auto& arena : arenas) arena->load();
-  std::vector<BoxFill> fills;
-  std::vector<BoxCheck> checks, host_checks;
-  std::vector<BoxHash> hashes, host_hashes;
+  std::vector<device::BoxFill> fills;
+  std::vector<device::BoxCheck> checks, host_checks;
+  std::vector<device::BoxHash> hashes, host_hashes;
   std::vector<Arena*> arena_of;
   for (int i = 0; i < 400; ++i) {
     Arena& arena = *arenas[static_cast<size_t>(random.below(4))];
     const auto dtype = static_cast<DType>(random.below(15));
     const Box box = random_whole(random, random.below(10) == 0 ? 60000 : 3000);
-    Content content{ContentKey::of("layer." + std::to_string(i % 7)), {}, random.below(1000)};
+    state::Content content{state::ContentKey::of("layer." + std::to_string(i % 7)), {}, random.below(1000)};
     std::array<int64_t, tensor::kMaxRank> shape{};
     for (size_t d = 0; d < static_cast<size_t>(box.rank); ++d) shape[d] = box.hi[d] + random.below(1000);
     content.shape = tensor::Shape(std::span(shape.data(), static_cast<size_t>(box.rank)));
     if (random.below(3) == 0) content.via = kFloats[static_cast<size_t>(random.below(6))];
-    const Box part = random_box(random, box);
+    const Box part = state::random_box(random, box);
     std::byte* at = arena.take(random, box.volume() * tensor::size_of(dtype));
     if (at == nullptr) continue;
     fills.push_back({content, part, {box, dtype, at}});
@@ -309,7 +316,7 @@ TEST_F(CudaBackendTest, FillCheckAndHashLikeTheHost) {
     hashes.push_back({part, {box, dtype, at}});
     host_hashes.push_back({part, {box, dtype, arena.mirrored(at)}});
     arena_of.push_back(&arena);
-    fill_box(content, part, {box, dtype, arena.mirrored(at)});
+    state::fill_box(content, part, {box, dtype, arena.mirrored(at)});
   }
   ASSERT_OK(backend->fill(fills));
   for (const auto& arena : arenas) arena->expect_mirrored();
@@ -318,8 +325,9 @@ TEST_F(CudaBackendTest, FillCheckAndHashLikeTheHost) {
   // Some elements are made wrong, on both sides alike.
   for (size_t i = 0; i < checks.size(); i += 3) {
     for (int64_t n = random.between(1, 3); n > 0; --n) {
-      const Index index = indices_of(checks[i].part)[static_cast<size_t>(random.below(checks[i].part.volume()))];
-      const int64_t at = position_in(checks[i].src.box, index) * tensor::size_of(checks[i].src.dtype);
+      const state::Index index =
+          state::indices_of(checks[i].part)[static_cast<size_t>(random.below(checks[i].part.volume()))];
+      const int64_t at = state::position_in(checks[i].src.box, index) * tensor::size_of(checks[i].src.dtype);
       const auto byte = static_cast<int64_t>(host_checks[i].src.data - arena_of[i]->mirror.data()) + at;
       arena_of[i]->mirror[static_cast<size_t>(byte)] ^= std::byte{1};
     }
@@ -328,7 +336,8 @@ TEST_F(CudaBackendTest, FillCheckAndHashLikeTheHost) {
   const auto found = value_or_die(backend->check(checks));
   size_t wrong = 0;
   for (size_t i = 0; i < checks.size(); ++i) {
-    const std::optional<Mismatch> expected = check_box(host_checks[i].content, host_checks[i].part, host_checks[i].src);
+    const std::optional<state::Mismatch> expected =
+        state::check_box(host_checks[i].content, host_checks[i].part, host_checks[i].src);
     ASSERT_EQ(found[i].has_value(), expected.has_value()) << i;
     if (!expected) continue;
     EXPECT_EQ(found[i]->str(), expected->str()) << i;
@@ -338,7 +347,7 @@ TEST_F(CudaBackendTest, FillCheckAndHashLikeTheHost) {
   EXPECT_GT(wrong, checks.size() / 5);
   const std::vector<uint64_t> digests = value_or_die(backend->hash(hashes));
   for (size_t i = 0; i < hashes.size(); ++i)
-    EXPECT_EQ(digests[i], box_digest(host_hashes[i].src, host_hashes[i].part)) << i;
+    EXPECT_EQ(digests[i], state::box_digest(host_hashes[i].src, host_hashes[i].part)) << i;
 }
 
 TEST_F(CudaBackendTest, EmptyBatchesAndParts) {
@@ -347,14 +356,14 @@ TEST_F(CudaBackendTest, EmptyBatchesAndParts) {
   EXPECT_OK(backend->fill({}));
   EXPECT_TRUE(value_or_die(backend->check({})).empty());
   EXPECT_TRUE(value_or_die(backend->hash({})).empty());
-  const std::unique_ptr<Staging> staging = value_or_die(backend->staging(0, 100));
+  const std::unique_ptr<device::Staging> staging = value_or_die(backend->staging(0, 100));
   const Box box({0}, {10});
   const Box none({3}, {3});
   const std::array copies = {
       BoxCopy{none, {box, DType::kU8, staging->data()}, {box, DType::kU8, staging->data() + 50}}};
   EXPECT_OK(backend->copy(copies));
-  const std::array hashes = {BoxHash{none, {box, DType::kU8, staging->data()}}};
-  EXPECT_EQ(value_or_die(backend->hash(hashes)).front(), box_digest({box, DType::kU8, nullptr}, none));
+  const std::array hashes = {device::BoxHash{none, {box, DType::kU8, staging->data()}}};
+  EXPECT_EQ(value_or_die(backend->hash(hashes)).front(), state::box_digest({box, DType::kU8, nullptr}, none));
 }
 
 // A chain over two queues, a lap a copy: each lap reads what the other queue wrote before.
@@ -363,19 +372,19 @@ TEST_F(CudaBackendTest, QueuesAndMarks) {
   Random random(500);
   const int64_t bytes = 8 * kMiB;
   const Box box({0}, {bytes});
-  const std::unique_ptr<Queue> queues[2] = {value_or_die(backend->queue(0)), value_or_die(backend->queue(1))};
-  const std::unique_ptr<Staging> stagings[2] = {value_or_die(backend->staging(0, bytes)),
-                                                value_or_die(backend->staging(1, bytes))};
+  const std::unique_ptr<device::Queue> queues[2] = {value_or_die(backend->queue(0)), value_or_die(backend->queue(1))};
+  const std::unique_ptr<device::Staging> stagings[2] = {value_or_die(backend->staging(0, bytes)),
+                                                        value_or_die(backend->staging(1, bytes))};
   EXPECT_NE(queues[0]->stream(), nullptr);
   EXPECT_NE(queues[0]->stream(), queues[1]->stream());
   EXPECT_EQ(backend->gpu_of_device(0), backend->gpu_of_device(1));
   EXPECT_FALSE(backend->in_host_memory());
-  const std::vector<std::byte> before = random_bytes(random, bytes);
+  const std::vector<std::byte> before = state::random_bytes(random, bytes);
   put(stagings[0]->data(), before);
-  std::unique_ptr<Mark> last;
+  std::unique_ptr<device::Mark> last;
   for (size_t lap = 0; lap < 41; ++lap) {
-    const Staging& from = *stagings[lap % 2];
-    const Staging& to = *stagings[(lap + 1) % 2];
+    const device::Staging& from = *stagings[lap % 2];
+    const device::Staging& to = *stagings[(lap + 1) % 2];
     // One byte fewer each lap: what lies behind stays as it was.
     const Box part({0}, {bytes - static_cast<int64_t>(lap)});
     const std::array copies = {BoxCopy{part, {box, DType::kU8, from.data()}, {box, DType::kU8, to.data()}}};
@@ -416,15 +425,15 @@ TEST_F(CudaBackendTest, ManyThreadsAtOnce) {
 
 TEST_F(CudaBackendTest, AStoreOnTheGpu) {
   const std::unique_ptr<Backend> backend = backend_of({});
-  Store store(value_or_die(backend->memory_of_device(0, {.capacity = 1024 * kMiB, .limit = 64 * kMiB})));
+  state::Store store(value_or_die(backend->memory_of_device(0, {.capacity = 1024 * kMiB, .limit = 64 * kMiB})));
   EXPECT_EQ(store.address().fd, -1);
   ASSERT_OK(store.reserve(48 * kMiB));
-  const VersionKey old_version{1, StateVersion::epoch(0)}, new_version{1, StateVersion::epoch(1)};
+  const state::VersionKey old_version{1, state::StateVersion::epoch(0)}, new_version{1, state::StateVersion::epoch(1)};
   const tensor::Shape shape{4096, 2048};
   const Box whole = Box::whole(shape);
-  const Target target = value_or_die(store.add(old_version, TensorId{3}, whole, DType::kBF16));
-  const Content content{ContentKey::of("w"), shape, 5};
-  const std::array fills = {BoxFill{content, whole, target}};
+  const state::Target target = value_or_die(store.add(old_version, TensorId{3}, whole, DType::kBF16));
+  const state::Content content{state::ContentKey::of("w"), shape, 5};
+  const std::array fills = {device::BoxFill{content, whole, target}};
   ASSERT_OK(backend->fill(fills));
   // The next version keeps the upper half and gives the lower half's memory back early.
   const Box upper({0, 0}, {2048, 2048});
@@ -432,13 +441,13 @@ TEST_F(CudaBackendTest, AStoreOnTheGpu) {
   ASSERT_OK(store.keep(old_version, new_version.version, TensorId{3}, upper));
   ASSERT_OK(store.publish(new_version));
   const int64_t before = store.bytes_in_use();
-  const std::array gone = {TensorBox{TensorId{3}, lower}};
+  const std::array gone = {state::TensorBox{TensorId{3}, lower}};
   ASSERT_OK(store.give_back(old_version, gone));
   EXPECT_EQ(store.bytes_in_use(), before - 8 * kMiB);
   store.drop(old_version);
-  const std::vector<Piece> pieces = store.find(new_version, TensorId{3}, upper);
+  const std::vector<state::Piece> pieces = store.find(new_version, TensorId{3}, upper);
   ASSERT_EQ(pieces.size(), 1u);
-  const std::array checks = {BoxCheck{content, upper, pieces[0].source(store.base())}};
+  const std::array checks = {device::BoxCheck{content, upper, pieces[0].source(store.base())}};
   EXPECT_FALSE(value_or_die(backend->check(checks)).front());
   EXPECT_EQ(store.add(new_version, TensorId{4}, Box({0}, {128 * kMiB}), DType::kU8).status().code(),
             absl::StatusCode::kResourceExhausted);

@@ -159,7 +159,7 @@ class CudaChunks final : public ChunkSource {
   }
 
   absl::StatusOr<int64_t> bytes_free(Where where) const override {
-    if (where == Where::kHost) return available_memory();
+    if (where == Where::kHost) return state::available_memory();
     SCALAI_ASSIGN_OR_RETURN(const GpuBytes bytes, gpu_bytes(gpu_));
     return bytes.free;
   }
@@ -248,7 +248,7 @@ class CudaChunks final : public ChunkSource {
         return absl::ResourceExhaustedError(
             fmt::format("{} of host memory cannot be pinned for GPU {}, with {} available; raise the limit of locked "
                         "memory (ulimit -l) or ask for less overflow (--host-overflow)",
-                        format_bytes(chunk_bytes_), gpu_, format_bytes(available_memory())));
+                        format_bytes(chunk_bytes_), gpu_, format_bytes(state::available_memory())));
       }
       if (host_works_) return driver_status(code, "pinning host memory");
       host_kinds_.erase(host_kinds_.begin());

@@ -11,18 +11,21 @@
 #include "executor/state/store.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 using CudaMemory = OnGpu;
 constexpr int64_t kMemory = 1024 * kMiB;
 
-absl::StatusOr<std::unique_ptr<ChunkedMemory>> make_pool(const SegmentOptions& options) {
+absl::StatusOr<std::unique_ptr<ChunkedMemory>> make_pool(const state::SegmentOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks,
                           make_cuda_chunks(0, {}, std::make_shared<AddressMap>(), kMemory));
   return ChunkedMemory::create(std::move(chunks), options);
 }
 
 struct Pool {
-  explicit Pool(const SegmentOptions& options) {
+  explicit Pool(const state::SegmentOptions& options) {
     std::unique_ptr<ChunkSource> chunks = value_or_die(make_cuda_chunks(0, {}, addresses, kMemory));
     chunk = chunks->chunk_bytes();
     memory = value_or_die(ChunkedMemory::create(std::move(chunks), options));
@@ -41,7 +44,7 @@ TEST_F(CudaMemory, ZerosWritesAndEarlyFrees) {
   EXPECT_EQ(pool.addresses->gpu_of(pool.memory->data(large)), 0);
   const std::vector<std::byte> zeros(static_cast<size_t>(5 * pool.chunk));
   EXPECT_EQ(get(pool.memory->data(large), 5 * pool.chunk), zeros);
-  const std::vector<std::byte> bytes = random_bytes(random, 5 * pool.chunk);
+  const std::vector<std::byte> bytes = state::random_bytes(random, 5 * pool.chunk);
   put(pool.memory->data(large), bytes);
   // Its middle goes back to the GPU; both ends stay as they are.
   const int64_t held = pool.memory->bytes_held();
@@ -66,14 +69,15 @@ TEST_F(CudaMemory, AnotherMappingHasTheSameBytes) {
   (void)value_or_die(pool.memory->allocate(100));
   const int64_t size = 3 * pool.chunk;
   const uint64_t state = value_or_die(pool.memory->allocate(size));
-  const std::vector<std::byte> bytes = random_bytes(random, size);
+  const std::vector<std::byte> bytes = state::random_bytes(random, size);
   put(pool.memory->data(state), bytes);
   const uint64_t end = state + static_cast<uint64_t>(size);
-  const SharedPart first = value_or_die(pool.memory->share(state)), last = value_or_die(pool.memory->share(end - 1));
+  const state::SharedPart first = value_or_die(pool.memory->share(state)),
+                          last = value_or_die(pool.memory->share(end - 1));
   std::unique_ptr<PeerMemory> peer =
       value_or_die(PeerMemory::reserve(0, first.offset, last.offset + static_cast<uint64_t>(last.bytes)));
   for (uint64_t at = state; at < end;) {
-    const SharedPart part = value_or_die(pool.memory->share(at));
+    const state::SharedPart part = value_or_die(pool.memory->share(at));
     EXPECT_LE(part.offset, at);
     ASSERT_OK(peer->map(part.offset, part.bytes, part.descriptor.get()));
     at = part.offset + static_cast<uint64_t>(part.bytes);
@@ -82,7 +86,7 @@ TEST_F(CudaMemory, AnotherMappingHasTheSameBytes) {
   EXPECT_NE(there, pool.memory->data(state));
   const auto content = [&] { return peer->on_gpu() ? get(there, size) : std::vector<std::byte>(there, there + size); };
   EXPECT_EQ(content(), bytes);
-  const std::vector<std::byte> others = random_bytes(random, size);
+  const std::vector<std::byte> others = state::random_bytes(random, size);
   if (peer->on_gpu())
     put(there, others);
   else
@@ -118,7 +122,7 @@ TEST_F(CudaMemory, AFullGpuIsAStatus) {
 
 TEST_F(CudaMemory, ContentSurvivesOverflowAndTheWayBack) {
   Random random(3);
-  const SegmentOptions options{.capacity = 1024 * kMiB, .limit = 220 * kMiB, .host_overflow = 300 * kMiB};
+  const state::SegmentOptions options{.capacity = 1024 * kMiB, .limit = 220 * kMiB, .host_overflow = 300 * kMiB};
   const auto can = make_pool(options);
   if (absl::IsNotFound(can.status())) GTEST_SKIP() << message_of(can.status());
   Pool pool(options);
@@ -130,7 +134,7 @@ TEST_F(CudaMemory, ContentSurvivesOverflowAndTheWayBack) {
   EXPECT_EQ(pool.memory->bytes_on_host() / kMiB, 172);
   EXPECT_GE(value_or_die(gpu_bytes(0)).free, free_before - 240 * kMiB);
   EXPECT_EQ(get(pool.memory->data(state), size), std::vector<std::byte>(static_cast<size_t>(size)));
-  const std::vector<std::byte> bytes = random_bytes(random, size);
+  const std::vector<std::byte> bytes = state::random_bytes(random, size);
   put(pool.memory->data(state), bytes);
   EXPECT_EQ(get(pool.memory->data(state), size), bytes);
   EXPECT_EQ(pool.memory->free_range(filler, 30 * kMiB), 30 * kMiB);
@@ -148,26 +152,26 @@ TEST_F(CudaMemory, ContentSurvivesOverflowAndTheWayBack) {
 
 // Old and new state do not fit together.
 TEST_F(CudaMemory, AChangeOfEpochThatOverflows) {
-  const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({}));
+  const std::unique_ptr<device::Backend> backend = value_or_die(make_cuda_backend({}));
   const tensor::Shape shape{6144, 1024};  // 12 MiB
-  const Box whole = Box::whole(shape);
-  const auto content_of = [&](int64_t step) { return Content{ContentKey::of("w"), shape, step}; };
-  SegmentOptions options{.capacity = 1024 * kMiB, .limit = 16 * kMiB};
+  const tensor::Box whole = tensor::Box::whole(shape);
+  const auto content_of = [&](int64_t step) { return state::Content{state::ContentKey::of("w"), shape, step}; };
+  state::SegmentOptions options{.capacity = 1024 * kMiB, .limit = 16 * kMiB};
   for (const int64_t overflow : {int64_t{0}, 16 * kMiB}) {
     options.host_overflow = overflow;
     auto memory = backend->memory_of_device(0, options);
     if (absl::IsNotFound(memory.status())) GTEST_SKIP() << message_of(memory.status());
     const auto& chunked = static_cast<ChunkedMemory&>(**memory);
-    Store store(*std::move(memory));
+    state::Store store(*std::move(memory));
     const auto make = [&](int64_t epoch) -> absl::Status {
-      SCALAI_ASSIGN_OR_RETURN(const Target target,
-                              store.add({1, StateVersion::epoch(epoch)}, TensorId{3}, whole, DType::kBF16));
-      const std::array fills = {BoxFill{content_of(epoch), whole, target}};
+      SCALAI_ASSIGN_OR_RETURN(const state::Target target, store.add({1, state::StateVersion::epoch(epoch)}, TensorId{3},
+                                                                    whole, tensor::DType::kBF16));
+      const std::array fills = {device::BoxFill{content_of(epoch), whole, target}};
       return backend->fill(fills);
     };
     const auto is_right = [&](int64_t epoch) {
-      const std::vector<Piece> pieces = store.find({1, StateVersion::epoch(epoch)}, TensorId{3}, whole);
-      const std::array checks = {BoxCheck{content_of(epoch), whole, pieces.at(0).source(store.base())}};
+      const std::vector<state::Piece> pieces = store.find({1, state::StateVersion::epoch(epoch)}, TensorId{3}, whole);
+      const std::array checks = {device::BoxCheck{content_of(epoch), whole, pieces.at(0).source(store.base())}};
       return !value_or_die(backend->check(checks)).front();
     };
     ASSERT_OK(make(1));
@@ -182,7 +186,7 @@ TEST_F(CudaMemory, AChangeOfEpochThatOverflows) {
     EXPECT_GE(chunked.bytes_on_host(), 8 * kMiB);
     EXPECT_TRUE(is_right(1));
     EXPECT_TRUE(is_right(2));
-    store.drop({1, StateVersion::epoch(1)});
+    store.drop({1, state::StateVersion::epoch(1)});
     ASSERT_OK(store.settle());
     ASSERT_OK(store.reserve(0));
     EXPECT_EQ(chunked.bytes_on_host(), 0);

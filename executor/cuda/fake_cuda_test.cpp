@@ -18,26 +18,30 @@
 #include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 
 // Of the tests that map memory as another process does: the driver's library is the stand-in.
 const bool kWithFakeDriver = ::dlopen(FAKE_CUDA_DRIVER, RTLD_NOW) != nullptr;
 
 TEST(BrokenGpu, ErrorsOfTheRunComeOutAndNameTheGpu) {
-  const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({.devices = 2}));
-  const std::unique_ptr<Staging> good = value_or_die(backend->staging(0, 100));
-  const std::unique_ptr<Staging> bad = value_or_die(backend->staging(1, 100));
-  const Box box({0}, {50});
+  const std::unique_ptr<device::Backend> backend = value_or_die(make_cuda_backend({.devices = 2}));
+  const std::unique_ptr<device::Staging> good = value_or_die(backend->staging(0, 100));
+  const std::unique_ptr<device::Staging> bad = value_or_die(backend->staging(1, 100));
+  const tensor::Box box({0}, {50});
   std::vector<std::byte> host(50);
-  const auto at = [&](std::byte* data) { return Target{box, DType::kU8, data}; };
+  const auto at = [&](std::byte* data) { return state::Target{box, tensor::DType::kU8, data}; };
   const auto copy = [&](std::byte* from, std::byte* to) {
-    const std::array copies = {BoxCopy{box, at(from).source(), at(to)}};
+    const std::array copies = {device::BoxCopy{box, at(from).source(), at(to)}};
     return backend->copy(copies);
   };
-  const Content content{ContentKey::of("x"), tensor::Shape{50}, 1};
-  const std::array fills = {BoxFill{content, box, at(good->data())}, BoxFill{content, box, at(bad->data())}};
-  const std::array checks = {BoxCheck{content, box, at(bad->data()).source()}};
-  const std::array hashes = {BoxHash{box, at(bad->data()).source()}};
+  const state::Content content{state::ContentKey::of("x"), tensor::Shape{50}, 1};
+  const std::array fills = {device::BoxFill{content, box, at(good->data())},
+                            device::BoxFill{content, box, at(bad->data())}};
+  const std::array checks = {device::BoxCheck{content, box, at(bad->data()).source()}};
+  const std::array hashes = {device::BoxHash{box, at(bad->data()).source()}};
   break_fake_gpu(1);
   for (const absl::Status& status :
        {copy(bad->data(), bad->data() + 50), copy(good->data(), bad->data()), copy(host.data(), bad->data()),
@@ -52,7 +56,8 @@ TEST(BrokenGpu, ErrorsOfTheRunComeOutAndNameTheGpu) {
 }
 
 TEST(FakeDriver, TheGpuOfADeviceStaysCurrent) {
-  const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({.devices = 6, .devices_per_gpu = 2}));
+  const std::unique_ptr<device::Backend> backend =
+      value_or_die(make_cuda_backend({.devices = 6, .devices_per_gpu = 2}));
   const auto current = [] {
     int gpu = -1;
     EXPECT_EQ(cudaGetDevice(&gpu), cudaSuccess);

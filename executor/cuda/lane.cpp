@@ -57,13 +57,13 @@ absl::StatusOr<Lane::Slot*> Lane::take_slot() {
   return &slot;
 }
 
-absl::Status Lane::copy(std::span<const BoxCopy> copies) {
+absl::Status Lane::copy(std::span<const device::BoxCopy> copies) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
-  const auto make = [](std::span<const BoxCopy> some) { return kernels::make_copy_batch(some); };
+  const auto make = [](std::span<const device::BoxCopy> some) { return kernels::make_copy_batch(some); };
   const auto size = [](const kernels::CopyBatch& batch) {
     return upload_bytes(batch.moves) + upload_bytes(batch.shifts) + upload_bytes(batch.casts);
   };
-  const auto put = [&](std::span<const BoxCopy>, const kernels::CopyBatch& batch) -> absl::Status {
+  const auto put = [&](std::span<const device::BoxCopy>, const kernels::CopyBatch& batch) -> absl::Status {
     if (batch.moves.empty() && batch.shifts.empty() && batch.casts.empty()) return {};
     SCALAI_ASSIGN_OR_RETURN(Slot * slot, take_slot());
     const size_t shifts_at = upload_bytes(batch.moves), casts_at = shifts_at + upload_bytes(batch.shifts);
@@ -85,12 +85,12 @@ absl::Status Lane::copy(std::span<const BoxCopy> copies) {
   return for_each_fitting(copies, room(), sizeof(kernels::CopyPiece) + sizeof(uint32_t), make, size, put);
 }
 
-absl::Status Lane::fill(std::span<const BoxFill> fills) {
+absl::Status Lane::fill(std::span<const device::BoxFill> fills) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
   using Batch = kernels::Pieces<kernels::ContentPiece>;
-  const auto make = [](std::span<const BoxFill> some) { return kernels::make_fill_batch(some); };
+  const auto make = [](std::span<const device::BoxFill> some) { return kernels::make_fill_batch(some); };
   const auto size = [](const Batch& batch) { return upload_bytes(batch); };
-  const auto put = [&](std::span<const BoxFill>, const Batch& batch) -> absl::Status {
+  const auto put = [&](std::span<const device::BoxFill>, const Batch& batch) -> absl::Status {
     if (batch.empty()) return {};
     SCALAI_ASSIGN_OR_RETURN(Slot * slot, take_slot());
     write_upload(batch, slot->host.data());
@@ -124,15 +124,15 @@ absl::Status Lane::collect(const kernels::Pieces<Piece>& pieces, std::span<Resul
   return {};
 }
 
-absl::StatusOr<std::vector<CheckResult>> Lane::check(std::span<const BoxCheck> checks) {
+absl::StatusOr<std::vector<CheckResult>> Lane::check(std::span<const device::BoxCheck> checks) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
   std::vector<CheckResult> all;
   all.reserve(checks.size());
-  const auto make = [](std::span<const BoxCheck> some) { return kernels::make_check_batch(some); };
+  const auto make = [](std::span<const device::BoxCheck> some) { return kernels::make_check_batch(some); };
   const auto size = [](const kernels::CheckBatch& batch) {
     return whole(batch.results * sizeof(CheckResult)) + upload_bytes(batch.pieces);
   };
-  const auto put = [&](std::span<const BoxCheck>, const kernels::CheckBatch& batch) {
+  const auto put = [&](std::span<const device::BoxCheck>, const kernels::CheckBatch& batch) {
     const size_t before = all.size();
     all.resize(before + batch.results);
     return collect(batch.pieces, std::span(all).subspan(before), kernels::launch_check);
@@ -142,15 +142,15 @@ absl::StatusOr<std::vector<CheckResult>> Lane::check(std::span<const BoxCheck> c
   return all;
 }
 
-absl::StatusOr<std::vector<uint64_t>> Lane::hash(std::span<const BoxHash> boxes) {
+absl::StatusOr<std::vector<uint64_t>> Lane::hash(std::span<const device::BoxHash> boxes) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
   std::vector<uint64_t> all;
   all.reserve(boxes.size());
-  const auto make = [](std::span<const BoxHash> some) { return kernels::make_hash_batch(some); };
+  const auto make = [](std::span<const device::BoxHash> some) { return kernels::make_hash_batch(some); };
   const auto size = [](const kernels::DigestBatch& batch) {
     return whole(batch.bytes.size() * sizeof(uint64_t)) + upload_bytes(batch.pieces);
   };
-  const auto put = [&](std::span<const BoxHash>, const kernels::DigestBatch& batch) -> absl::Status {
+  const auto put = [&](std::span<const device::BoxHash>, const kernels::DigestBatch& batch) -> absl::Status {
     std::vector<uint64_t> sums(batch.bytes.size());
     SCALAI_RETURN_IF_ERROR(collect(batch.pieces, std::span(sums), kernels::launch_digest));
     for (size_t i = 0; i < sums.size(); ++i) all.push_back(kernels::digest_of_sum(sums[i], batch.bytes[i]));

@@ -49,13 +49,13 @@ class Lane {
 
   // Submit kernels to the stream; block for a free slot only. The spans may end after the call, their memory not before
   // synchronize(). This GPU must have access to all addresses.
-  absl::Status copy(std::span<const BoxCopy> copies);
-  absl::Status fill(std::span<const BoxFill> fills);
+  absl::Status copy(std::span<const device::BoxCopy> copies);
+  absl::Status fill(std::span<const device::BoxFill> fills);
   absl::Status synchronize() { return stream_.synchronize(); }
 
   // Return when done, with one entry per box.
-  absl::StatusOr<std::vector<kernels::CheckResult>> check(std::span<const BoxCheck> checks);
-  absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes);
+  absl::StatusOr<std::vector<kernels::CheckResult>> check(std::span<const device::BoxCheck> checks);
+  absl::StatusOr<std::vector<uint64_t>> hash(std::span<const device::BoxHash> boxes);
   // Copies a few bytes of this GPU to pageable memory. bytes <= kMaxRead (CHECK).
   static constexpr int64_t kMaxRead = 64;
   absl::Status read(void* to, const std::byte* from, int64_t bytes);

@@ -8,6 +8,11 @@
 #include "executor/state/digest.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 using CudaLane = OnGpu;
 
@@ -19,12 +24,12 @@ TEST_F(CudaLane, SmallSlots) {
   const DeviceBuffer buffer = value_or_die(DeviceBuffer::create(0, 2 * kBoxes * kEach * 4));
   std::byte* copied = buffer.data() + kBoxes * kEach * 4;
   const tensor::Shape shape{kBoxes, kEach};
-  const Content content{ContentKey::of("x"), shape, 3};
+  const state::Content content{state::ContentKey::of("x"), shape, 3};
   const Box whole = Box::whole(shape);
-  std::vector<BoxFill> fills;
-  std::vector<BoxCopy> copies;
-  std::vector<BoxCheck> checks;
-  std::vector<BoxHash> hashes;
+  std::vector<device::BoxFill> fills;
+  std::vector<device::BoxCopy> copies;
+  std::vector<device::BoxCheck> checks;
+  std::vector<device::BoxHash> hashes;
   for (int64_t row = 0; row < kBoxes; ++row) {
     const Box box({row, 0}, {row + 1, kEach});
     fills.push_back({content, box, {whole, DType::kF32, buffer.data()}});
@@ -36,12 +41,12 @@ TEST_F(CudaLane, SmallSlots) {
   ASSERT_OK(lane->copy(copies));
   for (const kernels::CheckResult& result : value_or_die(lane->check(checks))) EXPECT_EQ(result.wrong, 0u);
   std::vector<std::byte> expected(static_cast<size_t>(kBoxes * kEach * 4));
-  fill_box(content, whole, {whole, DType::kF32, expected.data()});
+  state::fill_box(content, whole, {whole, DType::kF32, expected.data()});
   EXPECT_EQ(get(copied, kBoxes * kEach * 4), expected);
   const std::vector<uint64_t> digests = value_or_die(lane->hash(hashes));
   ASSERT_EQ(digests.size(), hashes.size());
   for (size_t i = 0; i < digests.size(); ++i) {
-    EXPECT_EQ(digests[i], box_digest({whole, DType::kF32, expected.data()}, hashes[i].part)) << i;
+    EXPECT_EQ(digests[i], state::box_digest({whole, DType::kF32, expected.data()}, hashes[i].part)) << i;
   }
 }
 
@@ -49,14 +54,14 @@ TEST_F(CudaLane, CountsWrongElements) {
   const std::unique_ptr<Lane> lane = value_or_die(Lane::create({}));
   const tensor::Shape shape{10, 100};
   const Box whole = Box::whole(shape);
-  const Content content{ContentKey::of("x"), shape, 3};
+  const state::Content content{state::ContentKey::of("x"), shape, 3};
   std::vector<std::byte> bytes(2000);
-  fill_box(content, whole, {whole, DType::kBF16, bytes.data()});
+  state::fill_box(content, whole, {whole, DType::kBF16, bytes.data()});
   for (const size_t element : {950, 320, 777}) bytes[2 * element] ^= std::byte{1};
   const DeviceBuffer buffer = value_or_die(DeviceBuffer::create(0, 2000));
   put(buffer.data(), bytes);
-  const std::array checks = {BoxCheck{content, whole, {whole, DType::kBF16, buffer.data()}},
-                             BoxCheck{content, Box({4, 0}, {10, 100}), {whole, DType::kBF16, buffer.data()}}};
+  const std::array checks = {device::BoxCheck{content, whole, {whole, DType::kBF16, buffer.data()}},
+                             device::BoxCheck{content, Box({4, 0}, {10, 100}), {whole, DType::kBF16, buffer.data()}}};
   const auto results = value_or_die(lane->check(checks));
   EXPECT_EQ(results[0].wrong, 3u);
   EXPECT_EQ(results[0].first, 320u);

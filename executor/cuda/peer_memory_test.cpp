@@ -12,6 +12,9 @@
 #include "ptc/base/file_descriptor.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 using ::testing::HasSubstr;
 

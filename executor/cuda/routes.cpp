@@ -11,10 +11,11 @@ std::set<int> Routes::gpus() const {
   return all;
 }
 
-Routes sort_copies(std::span<const BoxCopy> copies, const PlaceOf& place_of, const Reaches& reaches, bool stage_all) {
+Routes sort_copies(std::span<const device::BoxCopy> copies, const PlaceOf& place_of, const Reaches& reaches,
+                   bool stage_all) {
   Routes routes;
   const auto seen_from_gpu = [&](int place) { return stage_all && place == kPinned ? kPageable : place; };
-  for (const BoxCopy& copy : copies) {
+  for (const device::BoxCopy& copy : copies) {
     if (copy.part.empty()) continue;
     const int from = seen_from_gpu(place_of(copy.src.data));
     const int to = seen_from_gpu(place_of(copy.dst.data));

@@ -21,18 +21,18 @@ using PlaceOf = std::function<int(const std::byte*)>;
 using Reaches = std::function<bool(int gpu, int other)>;
 
 struct Routes {
-  std::map<int, std::vector<BoxCopy>> direct;               // by a kernel on this GPU
-  std::map<int, std::vector<BoxCopy>> up;                   // from pageable memory to this GPU
-  std::map<int, std::vector<BoxCopy>> down;                 // from this GPU to pageable memory
-  std::map<std::pair<int, int>, std::vector<BoxCopy>> far;  // by (from, to): GPUs without access to each other
-  std::vector<BoxCopy> host;                                // by the CPU
-  std::set<int> gpus() const;                               // all GPUs with work
+  std::map<int, std::vector<device::BoxCopy>> direct;               // by a kernel on this GPU
+  std::map<int, std::vector<device::BoxCopy>> up;                   // from pageable memory to this GPU
+  std::map<int, std::vector<device::BoxCopy>> down;                 // from this GPU to pageable memory
+  std::map<std::pair<int, int>, std::vector<device::BoxCopy>> far;  // by (from, to): GPUs without access to each other
+  std::vector<device::BoxCopy> host;                                // by the CPU
+  std::set<int> gpus() const;                                       // all GPUs with work
 };
 
 // Copies between GPUs are the work of the destination, if it has access to the source. Drops empty parts; keeps the
 // order of the batch within a route. `stage_all`: kernels access their own GPU only, not pinned memory, and copies
 // inside a GPU go to `far`, too.
-Routes sort_copies(std::span<const BoxCopy> copies, const PlaceOf& place_of, const Reaches& reaches,
+Routes sort_copies(std::span<const device::BoxCopy> copies, const PlaceOf& place_of, const Reaches& reaches,
                    bool stage_all = false);
 
 // Indices of the elements of a batch, by the value of `place`; host memory under kPageable.

@@ -18,11 +18,11 @@ int place_of(const std::byte* address) {
 bool reaches(int gpu, int other) { return (gpu < 2 && other < 2) || (gpu == 2 && other == 0); }
 uintptr_t gpu(int n) { return static_cast<uintptr_t>(n + 1) * 1000; }
 
-BoxCopy copy_of(uintptr_t from, uintptr_t to) {
-  const Box box({0}, {4});
+device::BoxCopy copy_of(uintptr_t from, uintptr_t to) {
+  const tensor::Box box({0}, {4});
   return {box,
-          {box, DType::kU8, reinterpret_cast<const std::byte*>(from)},
-          {box, DType::kU8, reinterpret_cast<std::byte*>(to)}};
+          {box, tensor::DType::kU8, reinterpret_cast<const std::byte*>(from)},
+          {box, tensor::DType::kU8, reinterpret_cast<std::byte*>(to)}};
 }
 
 // Which route one copy takes, as text.
@@ -65,10 +65,10 @@ TEST(Routes, StagingAll) {
 }
 
 TEST(Routes, KeepOrderAndLeaveOutNothingButEmptyParts) {
-  std::vector<BoxCopy> copies;
+  std::vector<device::BoxCopy> copies;
   for (uintptr_t i = 0; i < 9; ++i) copies.push_back(copy_of(gpu(static_cast<int>(i % 3)) + i, gpu(1) + i));
   copies.push_back(copy_of(kHostAt, kHostAt));
-  copies[4].part = Box({2}, {2});
+  copies[4].part = tensor::Box({2}, {2});
   const Routes routes = sort_copies(copies, place_of, reaches);
   ASSERT_EQ(routes.direct.at(1).size(), 5u);
   EXPECT_EQ(routes.direct.at(1)[0].src.data, copies[0].src.data);

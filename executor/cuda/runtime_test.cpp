@@ -10,12 +10,15 @@
 #include "executor/cuda/topology.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace {
 using CudaRuntime = OnGpu;
 
 TEST_F(CudaRuntime, BuffersCopyAndClear) {
   Random random(1);
-  const std::vector<std::byte> bytes = random_bytes(random, 1000);
+  const std::vector<std::byte> bytes = state::random_bytes(random, 1000);
   const DeviceBuffer buffer = value_or_die(DeviceBuffer::create(0, 1000));
   EXPECT_EQ(buffer.bytes(), 1024);
   put(buffer.data(), bytes);

@@ -7,11 +7,15 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
+
+using device::BoxCopy;
+using tensor::Box;
+
 namespace {
 constexpr int64_t kGoodChunk = int64_t{1} << 20;  // from here on a chunk's launch is small beside its bytes
 constexpr int64_t kOverlapped = 8;                // chunks that a batch should have
 
-DType wire_of(const BoxCopy& copy) {
+tensor::DType wire_of(const BoxCopy& copy) {
   return tensor::size_of(copy.dst.dtype) < tensor::size_of(copy.src.dtype) ? copy.dst.dtype : copy.src.dtype;
 }
 
@@ -59,7 +63,7 @@ std::vector<StageChunk> plan_chunks(std::span<const BoxCopy> copies, int64_t chu
   std::vector<StageChunk> chunks;
   int64_t used = chunk_bytes;  // of the last chunk
   for (size_t i = 0; i < copies.size(); ++i) {
-    const DType wire = wire_of(copies[i]);
+    const tensor::DType wire = wire_of(copies[i]);
     for (const Box& box : cut_box(copies[i].part, part_bytes / tensor::size_of(wire))) {
       StagePart part{.copy = i, .part = box, .wire = wire};
       const int64_t bytes = bytes_of(part);

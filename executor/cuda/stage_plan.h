@@ -14,8 +14,8 @@ namespace scalai::executor::cuda {
 
 struct StagePart {
   size_t copy = 0;  // index in the batch
-  Box part;
-  DType wire = DType::kF32;
+  tensor::Box part;
+  tensor::DType wire = tensor::DType::kF32;
   int64_t offset = 0;  // in the chunk, a multiple of kStageAlign
 };
 using StageChunk = std::vector<StagePart>;
@@ -24,20 +24,22 @@ inline constexpr int64_t kMinChunk = 1024;
 
 // Disjoint boxes of at most `elements` (> 0) elements, in row-major order, that cover the box: whole rows of the
 // outermost dimensions, so that contiguous runs stay long.
-std::vector<Box> cut_box(const Box& box, int64_t elements);
+std::vector<tensor::Box> cut_box(const tensor::Box& box, int64_t elements);
 
 // Chunk size in bytes, within [kMinChunk, room]. Small batches are cut, too, so that the two halves of the copy
 // overlap, but not into chunks whose launches would take longer than their bytes.
-int64_t chunk_bytes_for(std::span<const BoxCopy> copies, int64_t room);
+int64_t chunk_bytes_for(std::span<const device::BoxCopy> copies, int64_t room);
 
 // Chunks of at most chunk_bytes (at least kMinChunk, CHECK), in the order of the batch. A part has at most a quarter of
 // a chunk, so all chunks but the last are at least three quarters full.
-std::vector<StageChunk> plan_chunks(std::span<const BoxCopy> copies, int64_t chunk_bytes);
+std::vector<StageChunk> plan_chunks(std::span<const device::BoxCopy> copies, int64_t chunk_bytes);
 
 int64_t bytes_of(const StageChunk& chunk);  // used bytes of the buffer
 // The two halves of a chunk's copy through the buffer at `stage`. The results refer to the memory of `copies` and
 // `stage`.
-std::vector<BoxCopy> into_stage(std::span<const BoxCopy> copies, const StageChunk& chunk, std::byte* stage);
-std::vector<BoxCopy> out_of_stage(std::span<const BoxCopy> copies, const StageChunk& chunk, const std::byte* stage);
+std::vector<device::BoxCopy> into_stage(std::span<const device::BoxCopy> copies, const StageChunk& chunk,
+                                        std::byte* stage);
+std::vector<device::BoxCopy> out_of_stage(std::span<const device::BoxCopy> copies, const StageChunk& chunk,
+                                          const std::byte* stage);
 
 }  // namespace scalai::executor::cuda

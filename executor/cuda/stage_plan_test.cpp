@@ -8,6 +8,11 @@
 #include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
+
+using device::BoxCopy;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 TEST(CutBox, PartsCoverTheBoxInOrder) {
@@ -22,12 +27,12 @@ TEST(CutBox, PartsCoverTheBoxInOrder) {
       box.hi[d] = box.lo[d] + random.between(1, 5);
     }
     const int64_t elements = random.between(1, box.volume() + 3);
-    std::vector<Index> seen;
+    std::vector<state::Index> seen;
     for (const Box& part : cut_box(box, elements)) {
       ASSERT_LE(part.volume(), elements) << box.str();
-      for (const Index& index : indices_of(part)) seen.push_back(index);
+      for (const state::Index& index : state::indices_of(part)) seen.push_back(index);
     }
-    ASSERT_EQ(seen, indices_of(box)) << box.str() << " by " << elements;
+    ASSERT_EQ(seen, state::indices_of(box)) << box.str() << " by " << elements;
   }
 }
 
@@ -53,19 +58,19 @@ Arrays random_copies(Random& random, int count, int64_t extent) {
     Box whole;
     whole.rank = static_cast<int8_t>(random.between(0, 3));
     for (size_t d = 0; d < static_cast<size_t>(whole.rank); ++d) whole.hi[d] = random.between(1, extent);
-    const Box part = random_box(random, whole);
+    const Box part = state::random_box(random, whole);
     const bool cast = random.below(2) == 0;
     const DType from = cast ? floats[random.below(5)] : static_cast<DType>(random.below(15));
     const DType to = cast ? floats[random.below(5)] : from;
-    arrays.src.push_back(random_bytes(random, whole.volume() * tensor::size_of(from)));
-    arrays.dst.push_back(random_bytes(random, part.volume() * tensor::size_of(to)));
+    arrays.src.push_back(state::random_bytes(random, whole.volume() * tensor::size_of(from)));
+    arrays.dst.push_back(state::random_bytes(random, part.volume() * tensor::size_of(to)));
     arrays.copies.push_back({part, {whole, from, arrays.src.back().data()}, {part, to, arrays.dst.back().data()}});
   }
   return arrays;
 }
 
 void copy_all(std::span<const BoxCopy> copies) {
-  for (const BoxCopy& one : copies) copy_box(one.part, one.src, one.dst);
+  for (const BoxCopy& one : copies) state::copy_box(one.part, one.src, one.dst);
 }
 
 // Both halves, one after the other through one buffer, are the copy.
@@ -102,8 +107,8 @@ TEST(PlanChunks, PartsAreAlignedDisjointAndSmall) {
     for (const StagePart& part : chunks[i]) {
       EXPECT_EQ(part.offset % kStageAlign, 0);
       EXPECT_GE(part.offset, used);
-      used = part.offset + packed_bytes(part.part, part.wire);
-      EXPECT_LE(packed_bytes(part.part, part.wire), room / 4);
+      used = part.offset + state::packed_bytes(part.part, part.wire);
+      EXPECT_LE(state::packed_bytes(part.part, part.wire), room / 4);
     }
     if (i + 1 < chunks.size()) {
       EXPECT_GE(bytes_of(chunks[i]), room / 4 * 3);

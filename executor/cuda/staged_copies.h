@@ -16,13 +16,14 @@ namespace scalai::executor::cuda {
 
 // Pageable memory → GPU: the CPU packs a chunk while the kernel unpacks the previous one. Returns when done.
 template <class Lane>
-absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
+absl::Status copy_up(Lane& lane, std::span<const device::BoxCopy> copies) {
   if (copies.empty()) return {};
   const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, lane.half(0).host.bytes()));
   for (size_t i = 0; i < chunks.size(); ++i) {
     auto& half = lane.half(i);
     SCALAI_RETURN_IF_ERROR(half.busy.wait());
-    for (const BoxCopy& one : into_stage(copies, chunks[i], half.host.data())) copy_box(one.part, one.src, one.dst);
+    for (const device::BoxCopy& one : into_stage(copies, chunks[i], half.host.data()))
+      state::copy_box(one.part, one.src, one.dst);
     SCALAI_RETURN_IF_ERROR(lane.copy(out_of_stage(copies, chunks[i], half.host.data())));
     SCALAI_RETURN_IF_ERROR(half.busy.record(lane.stream()));
   }
@@ -31,7 +32,7 @@ absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
 
 // GPU → pageable memory: the CPU unpacks a chunk while the kernel packs the next one. Returns when done.
 template <class Lane>
-absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
+absl::Status copy_down(Lane& lane, std::span<const device::BoxCopy> copies) {
   if (copies.empty()) return {};
   const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, lane.half(0).host.bytes()));
   for (size_t i = 0; i <= chunks.size(); ++i) {
@@ -44,8 +45,8 @@ absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
     if (i == 0) continue;
     auto& before = lane.half(i - 1);
     SCALAI_RETURN_IF_ERROR(before.busy.wait());
-    for (const BoxCopy& one : out_of_stage(copies, chunks[i - 1], before.host.data())) {
-      copy_box(one.part, one.src, one.dst);
+    for (const device::BoxCopy& one : out_of_stage(copies, chunks[i - 1], before.host.data())) {
+      state::copy_box(one.part, one.src, one.dst);
     }
   }
   return {};
@@ -53,7 +54,7 @@ absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
 
 // GPU → GPU without peer access: packed on one, copied by the driver, unpacked on the other. Returns at once.
 template <class Lane>
-absl::Status copy_far(Lane& from, Lane& to, std::span<const BoxCopy> copies) {
+absl::Status copy_far(Lane& from, Lane& to, std::span<const device::BoxCopy> copies) {
   const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, from.half(0).out.bytes()));
   for (size_t i = 0; i < chunks.size(); ++i) {
     auto& leaving = from.half(i);

@@ -102,9 +102,9 @@ struct FakeLane {
   int gpu() const { return number_; }
   FakeStream& stream() { return stream_; }
   Half& half(size_t chunk) { return halves[chunk % 2]; }
-  absl::Status copy(std::span<const BoxCopy> copies) {
+  absl::Status copy(std::span<const device::BoxCopy> copies) {
     stream_.put({.happen = [those = std::vector(copies.begin(), copies.end())] {
-      for (const BoxCopy& one : those) copy_box(one.part, one.src, one.dst);
+      for (const device::BoxCopy& one : those) state::copy_box(one.part, one.src, one.dst);
     }});
     return {};
   }
@@ -122,17 +122,17 @@ struct FakeLane {
 // Some boxes from one array to another, and what the target should be.
 struct Task {
   explicit Task(Random& random) {
-    const Box box({0, 0}, {random.between(1, 120), random.between(1, 90)});
-    part = random_box(random, box);
-    src = random_bytes(random, box.volume() * 4);
-    dst = random_bytes(random, part.volume() * 2);
+    const tensor::Box box({0, 0}, {random.between(1, 120), random.between(1, 90)});
+    part = state::random_box(random, box);
+    src = state::random_bytes(random, box.volume() * 4);
+    dst = state::random_bytes(random, part.volume() * 2);
     expected = dst;
-    copies.push_back({part, {box, DType::kF32, src.data()}, {part, DType::kBF16, dst.data()}});
-    copy_box(part, copies[0].src, {part, DType::kBF16, expected.data()});
+    copies.push_back({part, {box, tensor::DType::kF32, src.data()}, {part, tensor::DType::kBF16, dst.data()}});
+    state::copy_box(part, copies[0].src, {part, tensor::DType::kBF16, expected.data()});
   }
-  Box part;
+  tensor::Box part;
   std::vector<std::byte> src, dst, expected;
-  std::vector<BoxCopy> copies;
+  std::vector<device::BoxCopy> copies;
 };
 
 TEST(StagedCopies, UpAndDown) {

@@ -7,9 +7,13 @@
 #include "executor/cuda/address_map.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/cuda/testing/gpu.h"
+#include "executor/state/copy.h"
 #include "ptc/state/transform/testing/device_cases.h"
 
 namespace scalai::executor::cuda {
+
+using state::value_or_die;
+
 namespace step_device_test {
 
 using CudaSteps = OnGpu;
@@ -69,25 +73,26 @@ TEST_F(CudaSteps, ThreadsWaitForPairs) {
 
 // As a receiver does: into memory of a device, by the back end's copies.
 TEST_F(CudaSteps, WhatTheyGiveIsCopiedToItsPlaceOnTheGpu) {
-  const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({}));
+  const std::unique_ptr<device::Backend> backend = value_or_die(make_cuda_backend({}));
   std::vector<std::byte> on_host(1);
   EXPECT_EQ(value_or_die(backend->steps_at(on_host.data())), nullptr);
   const tensor::Shape shape{3000, 1700};  // more than a chunk
   Random random(9);
   const transform::Tensor base = transform::of_bytes(
-      "w", DType::kF32, shape, transform::random_elements(random, DType::kF32, shape.elements(), true));
+      "w", tensor::DType::kF32, shape, transform::random_elements(random, tensor::DType::kF32, shape.elements(), true));
   for (const transform::Tensor& made : value_or_die(transform::transform(
            transform::steps_of({"scale(0.3)", "quantise(i8)"}), {base}, transform::opens_nothing))) {
-    const Box wanted = made.dtype == DType::kI8 ? Box({10, 20}, {2900, 1500}) : Box({10}, {2900});
-    const int64_t bytes = packed_bytes(wanted, made.dtype);
-    const std::unique_ptr<Staging> place = value_or_die(backend->staging(0, bytes));
+    const tensor::Box wanted =
+        made.dtype == tensor::DType::kI8 ? tensor::Box({10, 20}, {2900, 1500}) : tensor::Box({10}, {2900});
+    const int64_t bytes = state::packed_bytes(wanted, made.dtype);
+    const std::unique_ptr<device::Staging> place = value_or_die(backend->staging(0, bytes));
     const auto steps = value_or_die(backend->steps_at(place->data()));
     ASSERT_NE(steps, nullptr);
     EXPECT_EQ(steps, value_or_die(backend->steps_at(place->data())));
     int parts = 0;
-    ASSERT_OK(transform::make_on(*steps, made, wanted, {}, [&](const Box& part, const std::byte* there) {
+    ASSERT_OK(transform::make_on(*steps, made, wanted, {}, [&](const tensor::Box& part, const std::byte* there) {
       ++parts;
-      const BoxCopy copy{part, {part, made.dtype, there}, {wanted, made.dtype, place->data()}};
+      const device::BoxCopy copy{part, {part, made.dtype, there}, {wanted, made.dtype, place->data()}};
       return backend->copy({&copy, 1});
     }));
     EXPECT_GT(parts, 1);

@@ -20,9 +20,9 @@
 namespace scalai::executor::cuda {
 namespace {
 
-using executor::internal::Loop;
-using executor::internal::Runs;
 using internal::cuda_status;
+using state::internal::Loop;
+using state::internal::Runs;
 
 // Of a yardstick. Where there are more, the first so many are timed, and their time counts for all by bytes: each copy
 // costs CUDA a microsecond or more, and the layouts are the same from layer to layer.
@@ -47,13 +47,13 @@ struct Rows {
   size_t run = 0, count = 1;
 };
 
-std::vector<Rows> rows_of(std::span<const BoxCopy> copies) {
+std::vector<Rows> rows_of(std::span<const device::BoxCopy> copies) {
   std::vector<Rows> list;
-  for (const BoxCopy& copy : copies) {
+  for (const device::BoxCopy& copy : copies) {
     SCALAI_CHECK(copy.src.dtype == copy.dst.dtype, copy.part.str());
     if (copy.part.empty()) continue;
     const int64_t element = tensor::size_of(copy.src.dtype);
-    Runs runs = executor::internal::runs_of(copy.part, copy.src.box, copy.dst.box);
+    Runs runs = state::internal::runs_of(copy.part, copy.src.box, copy.dst.box);
     const auto run = static_cast<size_t>(runs.length * element);
     Rows rows{.src_step = run, .dst_step = run, .run = run};
     if (runs.loops > 0) {
@@ -62,7 +62,7 @@ std::vector<Rows> rows_of(std::span<const BoxCopy> copies) {
       rows.dst_step = static_cast<size_t>(inner.step_b * element);
       rows.count = static_cast<size_t>(inner.count);
     }
-    executor::internal::for_each_run(runs, [&](int64_t from, int64_t to) {
+    state::internal::for_each_run(runs, [&](int64_t from, int64_t to) {
       rows.src = copy.src.data + from * element;
       rows.dst = copy.dst.data + to * element;
       list.push_back(rows);
@@ -94,7 +94,7 @@ absl::StatusOr<double> device_copy_seconds(int gpu, int64_t bytes, int repetitio
   return median_seconds(stream, repetitions, [&] { return stream.copy(to.data(), from.data(), bytes); });
 }
 
-absl::StatusOr<double> memcpy_2d_seconds(int gpu, std::span<const BoxCopy> copies, int repetitions) {
+absl::StatusOr<double> memcpy_2d_seconds(int gpu, std::span<const device::BoxCopy> copies, int repetitions) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
   SCALAI_ASSIGN_OR_RETURN(const Stream stream, Stream::create(gpu));
   const std::vector<Rows> list = rows_of(copies);
@@ -111,7 +111,7 @@ absl::StatusOr<double> memcpy_2d_seconds(int gpu, std::span<const BoxCopy> copie
   return of_all(median_seconds(stream, repetitions, copy_part), bytes_of(part), list);
 }
 
-absl::StatusOr<double> memcpy_batch_seconds(int gpu, std::span<const BoxCopy> copies, int repetitions) {
+absl::StatusOr<double> memcpy_batch_seconds(int gpu, std::span<const device::BoxCopy> copies, int repetitions) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
   SCALAI_ASSIGN_OR_RETURN(const Stream stream, Stream::create(gpu));
   std::vector<void*> to;

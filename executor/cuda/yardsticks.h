@@ -17,9 +17,9 @@ absl::StatusOr<double> device_copy_seconds(int gpu, int64_t bytes, int repetitio
 
 // The copies by cudaMemcpy2DAsync: one call per box whose rows have equal distances on both sides, otherwise one call
 // per row of its outer loops. Types must be equal on both sides (CHECK); all addresses are in memory of the GPU.
-absl::StatusOr<double> memcpy_2d_seconds(int gpu, std::span<const BoxCopy> copies, int repetitions);
+absl::StatusOr<double> memcpy_2d_seconds(int gpu, std::span<const device::BoxCopy> copies, int repetitions);
 
 // The copies by one call of cudaMemcpyBatchAsync, one entry per contiguous run.
-absl::StatusOr<double> memcpy_batch_seconds(int gpu, std::span<const BoxCopy> copies, int repetitions);
+absl::StatusOr<double> memcpy_batch_seconds(int gpu, std::span<const device::BoxCopy> copies, int repetitions);
 
 }  // namespace scalai::executor::cuda

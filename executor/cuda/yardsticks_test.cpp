@@ -15,11 +15,12 @@ TEST_F(YardsticksTest, CopyWhatWeCopy) {
   const auto from = DeviceBuffer::create(0, kRows * kColumns * 4), to = DeviceBuffer::create(0, kRows * kColumns * 4);
   ASSERT_TRUE(from.ok() && to.ok());
   Random random(7);
-  const std::vector<std::byte> bytes = random_bytes(random, from->bytes());
-  const Box whole({0, 0}, {kRows, kColumns}), part({3, 10}, {kRows, 80});
-  const BoxCopy copy{part, {whole, DType::kF32, from->data()}, {whole, DType::kF32, to->data()}};
+  const std::vector<std::byte> bytes = state::random_bytes(random, from->bytes());
+  const tensor::Box whole({0, 0}, {kRows, kColumns}), part({3, 10}, {kRows, 80});
+  const device::BoxCopy copy{
+      part, {whole, tensor::DType::kF32, from->data()}, {whole, tensor::DType::kF32, to->data()}};
   std::vector<std::byte> expected(bytes.size());
-  copy_box(part, {whole, DType::kF32, bytes.data()}, {whole, DType::kF32, expected.data()});
+  state::copy_box(part, {whole, tensor::DType::kF32, bytes.data()}, {whole, tensor::DType::kF32, expected.data()});
   for (const bool batch : {false, true}) {
     put(from->data(), bytes, 0);
     put(to->data(), std::vector<std::byte>(bytes.size()), 0);

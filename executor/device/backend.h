@@ -29,27 +29,27 @@ namespace scalai::transform {
 class Device;  // ptc/state/transform/device.h
 }
 
-namespace scalai::executor {
+namespace scalai::executor::device {
 
 // `part` lies in both boxes; the types are convertible (CHECK, as in executor/state/copy.h).
 struct BoxCopy {
-  Box part;
-  Source src;
-  Target dst;
+  tensor::Box part;
+  state::Source src;
+  state::Target dst;
 };
 struct BoxFill {
-  Content content;
-  Box part;
-  Target dst;
+  state::Content content;
+  tensor::Box part;
+  state::Target dst;
 };
 struct BoxCheck {
-  Content content;
-  Box part;
-  Source src;
+  state::Content content;
+  tensor::Box part;
+  state::Source src;
 };
 struct BoxHash {
-  Box part;
-  Source src;
+  tensor::Box part;
+  state::Source src;
 };
 
 // A point in a Queue: after all work submitted before.
@@ -88,7 +88,8 @@ class Backend {
 
   // Memory for the state of the n-th device of this worker (from 0), and its physical GPU. Devices on one GPU share its
   // number; −1: no GPU, as on the host.
-  virtual absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) = 0;
+  virtual absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int device,
+                                                                          const state::SegmentOptions& options) = 0;
   virtual int gpu_of_device(int device) const = 0;
   // Makes the device's GPU the calling thread's current one, for libraries that need this (NCCL).
   virtual absl::Status make_current(int /*device*/) { return absl::OkStatus(); }
@@ -96,7 +97,7 @@ class Backend {
   virtual absl::Status copy(std::span<const BoxCopy> copies) = 0;
   virtual absl::Status fill(std::span<const BoxFill> fills) = 0;
   // One entry per check: the first wrong element in row-major order, or nullopt.
-  virtual absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) = 0;
+  virtual absl::StatusOr<std::vector<std::optional<state::Mismatch>>> check(std::span<const BoxCheck> checks) = 0;
   // box_digest (executor/state/digest.h) of each box.
   virtual absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) = 0;
 
@@ -121,4 +122,4 @@ struct HostBackendOptions {
 // Devices in host memory.
 std::unique_ptr<Backend> make_host_backend(const HostBackendOptions& options = {});
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::device

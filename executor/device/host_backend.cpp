@@ -14,7 +14,10 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::device {
+
+using state::Segment;
+
 namespace {
 
 class HostMark final : public Mark {
@@ -25,7 +28,7 @@ class HostMark final : public Mark {
 class HostQueue final : public Queue {
  public:
   absl::Status copy(std::span<const BoxCopy> copies) override {
-    for (const BoxCopy& one : copies) copy_box(one.part, one.src, one.dst);
+    for (const BoxCopy& one : copies) state::copy_box(one.part, one.src, one.dst);
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Mark>> mark() override { return std::make_unique<HostMark>(); }
@@ -47,11 +50,11 @@ class HostStaging final : public Staging {
 class PrivateSegment final : public Segment {
  public:
   PrivateSegment(Segment segment, int64_t capacity) : Segment(std::move(segment)), capacity_(capacity) {}
-  SegmentAddress address() const override { return {}; }
-  absl::StatusOr<SharedPart> share(uint64_t) const override {
+  state::SegmentAddress address() const override { return {}; }
+  absl::StatusOr<state::SharedPart> share(uint64_t) const override {
     const int copy = ::fcntl(Segment::address().fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0) return failed(fmt::format("sharing a device's memory: {}", std::strerror(errno)));
-    return SharedPart{.offset = 0, .bytes = capacity_, .descriptor = FileDescriptor(copy)};
+    return state::SharedPart{.offset = 0, .bytes = capacity_, .descriptor = FileDescriptor(copy)};
   }
 
  private:
@@ -63,7 +66,7 @@ class HostBackend final : public Backend {
   explicit HostBackend(const HostBackendOptions& options) : options_(options) {}
   std::string name() const override { return "host"; }
 
-  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
+  absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int, const state::SegmentOptions& options) override {
     SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
     if (options_.devices_per_gpu > 0) return std::make_unique<PrivateSegment>(std::move(segment), options.capacity);
     return std::make_unique<Segment>(std::move(segment));
@@ -74,21 +77,22 @@ class HostBackend final : public Backend {
   }
 
   absl::Status copy(std::span<const BoxCopy> copies) override {
-    each(copies.size(), [&](size_t i) { copy_box(copies[i].part, copies[i].src, copies[i].dst); });
+    each(copies.size(), [&](size_t i) { state::copy_box(copies[i].part, copies[i].src, copies[i].dst); });
     return absl::OkStatus();
   }
   absl::Status fill(std::span<const BoxFill> fills) override {
-    each(fills.size(), [&](size_t i) { fill_box(fills[i].content, fills[i].part, fills[i].dst); });
+    each(fills.size(), [&](size_t i) { state::fill_box(fills[i].content, fills[i].part, fills[i].dst); });
     return absl::OkStatus();
   }
-  absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override {
-    std::vector<std::optional<Mismatch>> found(checks.size());
-    each(checks.size(), [&](size_t i) { found[i] = check_box(checks[i].content, checks[i].part, checks[i].src); });
+  absl::StatusOr<std::vector<std::optional<state::Mismatch>>> check(std::span<const BoxCheck> checks) override {
+    std::vector<std::optional<state::Mismatch>> found(checks.size());
+    each(checks.size(),
+         [&](size_t i) { found[i] = state::check_box(checks[i].content, checks[i].part, checks[i].src); });
     return found;
   }
   absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) override {
     std::vector<uint64_t> digests(boxes.size());
-    each(boxes.size(), [&](size_t i) { digests[i] = box_digest(boxes[i].src, boxes[i].part); });
+    each(boxes.size(), [&](size_t i) { digests[i] = state::box_digest(boxes[i].src, boxes[i].part); });
     return digests;
   }
 
@@ -111,4 +115,4 @@ std::unique_ptr<Backend> make_host_backend(const HostBackendOptions& options) {
   return std::make_unique<HostBackend>(options);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::device

@@ -13,14 +13,17 @@
 #include "executor/state/testing/support.h"
 #include "ptc/base/random.h"
 
-namespace scalai::executor {
+namespace scalai::executor::device {
+
+using state::value_or_die;
+
 namespace {
 
-const SegmentOptions kSmall = {.capacity = int64_t{1} << 24};
+const state::SegmentOptions kSmall = {.capacity = int64_t{1} << 24};
 
-Target target_of(const Box& box, std::vector<float>& memory) {
+state::Target target_of(const tensor::Box& box, std::vector<float>& memory) {
   memory.resize(static_cast<size_t>(box.volume()));
-  return {box, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+  return {box, tensor::DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
 }
 
 TEST(HostBackend, LikeAGpuItIsMappedByThoseWhoAreGivenIt) {
@@ -28,7 +31,7 @@ TEST(HostBackend, LikeAGpuItIsMappedByThoseWhoAreGivenIt) {
   const auto memory = value_or_die(backend->memory_of_device(0, {.capacity = int64_t{1} << 20}));
   EXPECT_EQ(memory->address().fd, -1);
   const uint64_t offset = value_or_die(memory->allocate(100));
-  const SharedPart part = value_or_die(memory->share(offset));
+  const state::SharedPart part = value_or_die(memory->share(offset));
   void* const mapped =
       ::mmap(nullptr, static_cast<size_t>(part.bytes), PROT_READ | PROT_WRITE, MAP_SHARED, part.descriptor.get(), 0);
   ASSERT_NE(mapped, MAP_FAILED);
@@ -42,16 +45,16 @@ TEST(HostBackend, LikeAGpuItIsMappedByThoseWhoAreGivenIt) {
 TEST(HostBackend, DoesWholeBatches) {
   for (const int threads : {1, 3}) {
     const std::unique_ptr<Backend> backend = make_host_backend({.threads = threads});
-    const Box whole({0, 0}, {40, 30});
+    const tensor::Box whole({0, 0}, {40, 30});
     const tensor::Shape shape = {40, 30};
     std::vector<float> from, to;
-    const Target src = target_of(whole, from), dst = target_of(whole, to);
+    const state::Target src = target_of(whole, from), dst = target_of(whole, to);
     std::vector<BoxFill> fills;
     std::vector<BoxCopy> copies;
     std::vector<BoxCheck> checks;
     std::vector<BoxHash> hashes;
     for (int64_t row = 0; row < 40; ++row) {
-      const Box part({row, row / 4}, {row + 1, 30 - row / 4});
+      const tensor::Box part({row, row / 4}, {row + 1, 30 - row / 4});
       fills.push_back({{{7}, shape, row}, part, src});
       copies.push_back({part, src.source(), dst});
       checks.push_back({{{7}, shape, row}, part, dst.source()});
@@ -63,7 +66,7 @@ TEST(HostBackend, DoesWholeBatches) {
     for (const auto& one : right) EXPECT_FALSE(one.has_value());
     const std::vector<uint64_t> digests = backend->hash(hashes).value();
     ASSERT_EQ(digests.size(), hashes.size());
-    for (size_t i = 0; i < digests.size(); ++i) EXPECT_EQ(digests[i], box_digest(src.source(), hashes[i].part));
+    for (size_t i = 0; i < digests.size(); ++i) EXPECT_EQ(digests[i], state::box_digest(src.source(), hashes[i].part));
     to[30 * 12 + 9] += 1;
     const auto found = backend->check(checks).value();
     for (size_t row = 0; row < found.size(); ++row) EXPECT_EQ(found[row].has_value(), row == 12) << row;
@@ -91,11 +94,11 @@ TEST(HostBackend, QueuesAreDoneAtOnce) {
   const auto queue = backend->queue(0).value();
   const auto staging = backend->staging(0, 400).value();
   ASSERT_EQ(staging->bytes(), 400);
-  const Box box({0}, {100});
+  const tensor::Box box({0}, {100});
   std::vector<float> from;
-  const Target src = target_of(box, from);
+  const state::Target src = target_of(box, from);
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
-  const BoxCopy copy{box, src.source(), {box, DType::kF32, staging->data()}};
+  const BoxCopy copy{box, src.source(), {box, tensor::DType::kF32, staging->data()}};
   ASSERT_TRUE(queue->copy({&copy, 1}).ok());
   const auto mark = queue->mark().value();
   EXPECT_TRUE(mark->query().value());
@@ -105,4 +108,4 @@ TEST(HostBackend, QueuesAreDoneAtOnce) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::device

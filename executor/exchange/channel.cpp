@@ -11,14 +11,14 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
 namespace {
 
 constexpr double kDrain_s = 10;  // streams are idle by then after an abort
 
-Deadline in(double seconds) {
+nccl::Deadline in(double seconds) {
   return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(seconds));
+         std::chrono::duration_cast<nccl::Deadline::duration>(std::chrono::duration<double>(seconds));
 }
 
 // Looks on a thread of its own whether peers live, and gives the communicator up when one does not: NCCL itself may not
@@ -55,8 +55,8 @@ int64_t chunk_bytes_for(int ranks) {
   return std::max(static_cast<int64_t>(std::bit_floor(share)), 4 * kMiB);
 }
 
-absl::StatusOr<std::unique_ptr<Channel>> Channel::create(Backend& backend, int device,
-                                                         std::shared_ptr<Communicator> communicator,
+absl::StatusOr<std::unique_ptr<Channel>> Channel::create(device::Backend& backend, int device,
+                                                         std::shared_ptr<nccl::Communicator> communicator,
                                                          ChannelOptions options) {
   if (options.chunk_bytes == 0) options.chunk_bytes = chunk_bytes_for(communicator->size());
   std::unique_ptr<Channel> channel(new Channel(backend, device, std::move(communicator), std::move(options)));
@@ -81,9 +81,9 @@ std::byte* Channel::staged(const Message& message, size_t chunk) const {
   return staging_->data() + static_cast<int64_t>(slot) * options_.chunk_bytes;
 }
 
-Deadline Channel::deadline() const { return in(progress_ > 0 ? options_.stall_s : options_.begin_s); }
+nccl::Deadline Channel::deadline() const { return in(progress_ > 0 ? options_.stall_s : options_.begin_s); }
 
-absl::Status Channel::wait_for(const Mark& mark) {
+absl::Status Channel::wait_for(const device::Mark& mark) {
   SCALAI_RETURN_IF_ERROR(communicator_->watch([&] { return mark.query(); }, deadline()));
   ++progress_;
   return absl::OkStatus();
@@ -152,7 +152,7 @@ absl::Status Channel::step(size_t chunk, const std::vector<Message>& sends, cons
     size_t bytes;
   };
   std::vector<Piece> out, in;
-  std::vector<BoxCopy> packing, unpacking;
+  std::vector<device::BoxCopy> packing, unpacking;
   for (const Message& message : sends) {
     if (chunk >= message.chunks.size()) continue;
     const Chunk& one = message.chunks[chunk];
@@ -170,7 +170,7 @@ absl::Status Channel::step(size_t chunk, const std::vector<Message>& sends, cons
   if (!packing.empty()) {
     if (before != nullptr) SCALAI_RETURN_IF_ERROR(pack_->wait(*before->on_wire));
     SCALAI_RETURN_IF_ERROR(pack_->copy(packing));
-    SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Mark> packed, pack_->mark());
+    SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<device::Mark> packed, pack_->mark());
     SCALAI_RETURN_IF_ERROR(wire_->wait(*packed));
   }
   if (before != nullptr) SCALAI_RETURN_IF_ERROR(wire_->wait(*before->unpacked));
@@ -189,9 +189,9 @@ absl::Status Channel::step(size_t chunk, const std::vector<Message>& sends, cons
 
 // What has begun comes to its end: then nobody uses the messages' memory.
 bool Channel::drain() {
-  const Deadline until = in(kDrain_s);
-  for (const std::unique_ptr<Queue>* queue : {&pack_, &wire_, &unpack_}) {
-    const absl::StatusOr<std::unique_ptr<Mark>> end = (*queue)->mark();
+  const nccl::Deadline until = in(kDrain_s);
+  for (const std::unique_ptr<device::Queue>* queue : {&pack_, &wire_, &unpack_}) {
+    const absl::StatusOr<std::unique_ptr<device::Mark>> end = (*queue)->mark();
     for (;;) {
       if (!end.ok()) break;  // the GPU is broken: nothing runs on it
       const absl::StatusOr<bool> ready = (*end)->query();
@@ -203,4 +203,4 @@ bool Channel::drain() {
   return true;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

@@ -20,7 +20,7 @@
 #include "executor/exchange/message.h"
 #include "executor/nccl/communicator.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
 
 // A message to or from a rank.
 struct Traffic {
@@ -46,8 +46,8 @@ class Channel {
   static constexpr int kDepth = 3;  // chunks of a message in flight
 
   // A channel of the back end's device, whose GPU is the communicator's. The back end outlives the channel.
-  static absl::StatusOr<std::unique_ptr<Channel>> create(Backend& backend, int device,
-                                                         std::shared_ptr<Communicator> communicator,
+  static absl::StatusOr<std::unique_ptr<Channel>> create(device::Backend& backend, int device,
+                                                         std::shared_ptr<nccl::Communicator> communicator,
                                                          ChannelOptions options);
 
   // Allocates for this number of messages, sent and received together; then run() allocates nothing.
@@ -62,12 +62,13 @@ class Channel {
   absl::Status run(std::span<const Traffic> sends, std::span<const Traffic> receives);
 
   // Valid as long as the channel.
-  const Communicator& communicator() const { return *communicator_; }
+  const nccl::Communicator& communicator() const { return *communicator_; }
   // From any thread: run() returns an error.
   void abort() { communicator_->abort(); }
 
  private:
-  Channel(Backend& backend, int device, std::shared_ptr<Communicator> communicator, ChannelOptions options)
+  Channel(device::Backend& backend, int device, std::shared_ptr<nccl::Communicator> communicator,
+          ChannelOptions options)
       : backend_(backend), device_(device), communicator_(std::move(communicator)), options_(std::move(options)) {}
 
   struct Message {
@@ -76,24 +77,24 @@ class Channel {
     size_t number = 0;  // among all messages: where its staging lies
   };
   struct Moments {
-    std::unique_ptr<Mark> on_wire, unpacked;
+    std::unique_ptr<device::Mark> on_wire, unpacked;
   };
   absl::Status run_pipeline(const std::vector<Message>& sends, const std::vector<Message>& receives);
   absl::Status step(size_t chunk, const std::vector<Message>& sends, const std::vector<Message>& receives,
                     std::vector<Moments>& moments);
-  absl::Status wait_for(const Mark& mark);
+  absl::Status wait_for(const device::Mark& mark);
   std::byte* staged(const Message& message, size_t chunk) const;
   bool drain();
-  Deadline deadline() const;
+  nccl::Deadline deadline() const;
 
-  Backend& backend_;
+  device::Backend& backend_;
   const int device_;
-  const std::shared_ptr<Communicator> communicator_;
+  const std::shared_ptr<nccl::Communicator> communicator_;
   const ChannelOptions options_;
-  std::unique_ptr<Queue> pack_, wire_, unpack_;
-  std::unique_ptr<Staging> staging_;
+  std::unique_ptr<device::Queue> pack_, wire_, unpack_;
+  std::unique_ptr<device::Staging> staging_;
   size_t messages_ = 0;                // room of staging_
   std::atomic<int64_t> progress_ = 0;  // marks passed in the present run
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

@@ -7,7 +7,11 @@
 #include "executor/nccl/library.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
+
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 class OneRank : public ::testing::Test {
@@ -16,23 +20,23 @@ class OneRank : public ::testing::Test {
     auto backend = cuda::make_cuda_backend({});
     if (!backend.ok()) GTEST_SKIP() << message_of(backend.status());
     backend_ = *std::move(backend);
-    const auto nccl = NcclLibrary::open();
+    const auto nccl = nccl::NcclLibrary::open();
     if (!nccl.ok()) GTEST_SKIP() << message_of(nccl.status());
     api_ = nccl->api();
     ASSERT_TRUE(backend_->make_current(0).ok());
-    const auto id = make_unique_id(api_);
+    const auto id = nccl::make_unique_id(api_);
     ASSERT_TRUE(id.ok()) << id.status();
-    auto joined = Communicator::join(api_, {.id = *id, .rank = 0, .size = 1},
-                                     std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    auto joined = nccl::Communicator::join(api_, {.id = *id, .rank = 0, .size = 1},
+                                           std::chrono::steady_clock::now() + std::chrono::seconds(60));
     ASSERT_TRUE(joined.ok()) << joined.status();
-    auto channel = Channel::create(*backend_, 0, std::make_shared<Communicator>(*std::move(joined)),
+    auto channel = Channel::create(*backend_, 0, std::make_shared<nccl::Communicator>(*std::move(joined)),
                                    {.chunk_bytes = int64_t{1} << 20});
     ASSERT_TRUE(channel.ok()) << channel.status();
     channel_ = *std::move(channel);
   }
 
-  NcclApi api_;
-  std::unique_ptr<Backend> backend_;
+  nccl::NcclApi api_;
+  std::unique_ptr<device::Backend> backend_;
   std::unique_ptr<Channel> channel_;
 };
 
@@ -43,7 +47,8 @@ TEST_F(OneRank, CarriesDenseAndStridedBoxesAndConverts) {
   const auto memory = backend_->memory_of_device(0, {.capacity = int64_t{256} << 20});
   ASSERT_TRUE(memory.ok()) << memory.status();
   const auto add = [&](DType dtype) {
-    return Target{whole, dtype, (*memory)->data((*memory)->allocate(whole.volume() * tensor::size_of(dtype)).value())};
+    return state::Target{whole, dtype,
+                         (*memory)->data((*memory)->allocate(whole.volume() * tensor::size_of(dtype)).value())};
   };
   struct Way {
     Box part;
@@ -55,14 +60,14 @@ TEST_F(OneRank, CarriesDenseAndStridedBoxesAndConverts) {
                                  {Box({5, 0}, {77, 1000}), DType::kBF16, DType::kBF16, DType::kF32}};
   for (const Way& way : ways) {
     SCOPED_TRACE(way.part.str());
-    const Target out = add(way.from), in = add(way.to);
-    const BoxFill fill{{{42}, shape, 7}, whole, out};
+    const state::Target out = add(way.from), in = add(way.to);
+    const device::BoxFill fill{{{42}, shape, 7}, whole, out};
     ASSERT_TRUE(backend_->fill({&fill, 1}).ok());
     const std::vector<Traffic> sends = {{0, {{way.part, way.wire, {{way.part, out}}}}}};
     const std::vector<Traffic> receives = {{0, {{way.part, way.wire, {{way.part, in}}}}}};
     const absl::Status done = channel_->run(sends, receives);
     ASSERT_TRUE(done.ok()) << done;
-    const BoxCheck check{{{42}, shape, 7, way.wire}, way.part, in.source()};
+    const device::BoxCheck check{{{42}, shape, 7, way.wire}, way.part, in.source()};
     const auto wrong = backend_->check({&check, 1});
     ASSERT_TRUE(wrong.ok()) << wrong.status();
     EXPECT_FALSE(wrong->front()) << wrong->front()->str();
@@ -75,4 +80,4 @@ TEST_F(OneRank, AbortsWhileSomebodyWaits) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

@@ -15,31 +15,34 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
+
+using tensor::Box;
+
 namespace {
 
 using ::testing::HasSubstr;
 
-const NcclLibrary& fake_nccl() {
-  static const NcclLibrary library = NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
+const nccl::NcclLibrary& fake_nccl() {
+  static const nccl::NcclLibrary library = nccl::NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
   return library;
 }
 
 constexpr double kPatience_s = 20;
 
-Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
+nccl::Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
 
 // Runs work(rank, channel) on a thread a rank.
 void on_ranks(int size, const ChannelOptions& options, const std::function<void(int, Channel&)>& work) {
-  const NcclUniqueId id = make_unique_id(fake_nccl().api()).value();
+  const nccl::NcclUniqueId id = nccl::make_unique_id(fake_nccl().api()).value();
   std::vector<std::thread> threads;
   std::barrier all_there(size);
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      auto joined = Communicator::join(fake_nccl().api(), {.id = id, .rank = rank, .size = size}, soon());
+      auto joined = nccl::Communicator::join(fake_nccl().api(), {.id = id, .rank = rank, .size = size}, soon());
       ASSERT_TRUE(joined.ok()) << joined.status();
-      const std::unique_ptr<Backend> backend = make_host_backend({.devices_per_gpu = 1});
-      auto channel = Channel::create(*backend, 0, std::make_shared<Communicator>(*std::move(joined)), options);
+      const std::unique_ptr<device::Backend> backend = device::make_host_backend({.devices_per_gpu = 1});
+      auto channel = Channel::create(*backend, 0, std::make_shared<nccl::Communicator>(*std::move(joined)), options);
       ASSERT_TRUE(channel.ok()) << channel.status();
       all_there.arrive_and_wait();
       work(rank, **channel);
@@ -48,7 +51,7 @@ void on_ranks(int size, const ChannelOptions& options, const std::function<void(
   for (std::thread& thread : threads) thread.join();
 }
 
-Content content_of(int src, int dst, size_t box) {
+state::Content content_of(int src, int dst, size_t box) {
   return {{static_cast<uint64_t>(src * 1000 + dst * 100) + box}, {512, 64}, 1};
 }
 
@@ -68,8 +71,8 @@ struct Buffers {
   explicit Buffers(const std::vector<Box>& boxes) {
     for (const Box& box : boxes) {
       memory.emplace_back(512 * 64 * 4);
-      const Target at{Box({0, 0}, {512, 64}), DType::kF32, memory.back().data()};
-      wire.push_back({box, DType::kF32, {{box, at}}});
+      const state::Target at{Box({0, 0}, {512, 64}), tensor::DType::kF32, memory.back().data()};
+      wire.push_back({box, tensor::DType::kF32, {{box, at}}});
     }
   }
   std::vector<std::vector<std::byte>> memory;
@@ -83,7 +86,7 @@ void exchange(int rank, int size, uint64_t seed, Channel& channel) {
     if (peer == rank) continue;
     Buffers& mine = out.emplace_back(boxes_between(seed, rank, peer));
     for (size_t i = 0; i < mine.wire.size(); ++i)
-      fill_box(content_of(rank, peer, i), mine.wire[i].box, mine.wire[i].held.front().at);
+      state::fill_box(content_of(rank, peer, i), mine.wire[i].box, mine.wire[i].held.front().at);
     sends.push_back({peer, mine.wire});
     receives.push_back({peer, in.emplace_back(boxes_between(seed, peer, rank)).wire});
   }
@@ -92,7 +95,7 @@ void exchange(int rank, int size, uint64_t seed, Channel& channel) {
   for (const Traffic& message : receives) {
     for (size_t i = 0; i < message.boxes.size(); ++i) {
       const WireBox& box = message.boxes[i];
-      const auto wrong = check_box(content_of(message.peer, rank, i), box.box, box.held.front().at.source());
+      const auto wrong = state::check_box(content_of(message.peer, rank, i), box.box, box.held.front().at.source());
       ASSERT_FALSE(wrong) << message.peer << " → " << rank << " " << box.box.str() << ": " << wrong->str();
     }
   }
@@ -164,4 +167,4 @@ TEST(Channel, RoomIsMadeBefore) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

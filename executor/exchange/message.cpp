@@ -7,7 +7,10 @@
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
+
+using tensor::Box;
+
 namespace {
 
 constexpr int64_t kAlignment = 16;  // of parts on the wire: copies move 16 bytes at a time
@@ -67,23 +70,26 @@ std::byte* dense_at(std::span<const WireBox> message, const Chunk& chunk) {
   const WireBox& box = message[static_cast<size_t>(one.box)];
   for (const WireBox::Held& held : box.held) {
     if (!held.part.contains(one.part) || held.at.dtype != box.wire) continue;
-    const internal::Runs runs = internal::runs_of(one.part, held.at.box, one.part);
+    const state::internal::Runs runs = state::internal::runs_of(one.part, held.at.box, one.part);
     return runs.loops == 0 ? held.at.data + runs.first_a * tensor::size_of(box.wire) : nullptr;
   }
   return nullptr;
 }
 
-void add_packing(std::span<const WireBox> message, const Chunk& chunk, std::byte* wire, std::vector<BoxCopy>& batch) {
-  for_each_held(message, chunk, [&](const Box& part, const WireBox::Held& held, const ChunkPart& one, DType type) {
-    batch.push_back({part, held.at.source(), {one.part, type, wire + one.offset}});
-  });
+void add_packing(std::span<const WireBox> message, const Chunk& chunk, std::byte* wire,
+                 std::vector<device::BoxCopy>& batch) {
+  for_each_held(message, chunk,
+                [&](const Box& part, const WireBox::Held& held, const ChunkPart& one, tensor::DType type) {
+                  batch.push_back({part, held.at.source(), {one.part, type, wire + one.offset}});
+                });
 }
 
 void add_unpacking(std::span<const WireBox> message, const Chunk& chunk, const std::byte* wire,
-                   std::vector<BoxCopy>& batch) {
-  for_each_held(message, chunk, [&](const Box& part, const WireBox::Held& held, const ChunkPart& one, DType type) {
-    batch.push_back({part, {one.part, type, wire + one.offset}, held.at});
-  });
+                   std::vector<device::BoxCopy>& batch) {
+  for_each_held(message, chunk,
+                [&](const Box& part, const WireBox::Held& held, const ChunkPart& one, tensor::DType type) {
+                  batch.push_back({part, {one.part, type, wire + one.offset}, held.at});
+                });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

@@ -13,23 +13,23 @@
 
 #include "executor/device/backend.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
 
 // One box of a message, in its type on the wire, and its local parts (usually one). Targets refer to memory that
 // outlives the box.
 struct WireBox {
-  Box box;
-  DType wire = DType::kF32;
+  tensor::Box box;
+  tensor::DType wire = tensor::DType::kF32;
   struct Held {
-    Box part;
-    Target at;
+    tensor::Box part;
+    state::Target at;
   };
   std::vector<Held> held;
 };
 
 struct ChunkPart {
   int32_t box = 0;     // index in the message
-  Box part;            // dense and row-major on the wire
+  tensor::Box part;    // dense and row-major on the wire
   int64_t offset = 0;  // in the chunk, bytes
 };
 struct Chunk {
@@ -43,8 +43,9 @@ std::vector<Chunk> cut(std::span<const WireBox> message, int64_t chunk_bytes);
 // Address of a chunk that is one part, dense in one piece, and in the type of the wire; otherwise null.
 std::byte* dense_at(std::span<const WireBox> message, const Chunk& chunk);
 // Appends the copies from the local parts to `wire`, or from `wire` to the local parts. They refer to that memory.
-void add_packing(std::span<const WireBox> message, const Chunk& chunk, std::byte* wire, std::vector<BoxCopy>& batch);
+void add_packing(std::span<const WireBox> message, const Chunk& chunk, std::byte* wire,
+                 std::vector<device::BoxCopy>& batch);
 void add_unpacking(std::span<const WireBox> message, const Chunk& chunk, const std::byte* wire,
-                   std::vector<BoxCopy>& batch);
+                   std::vector<device::BoxCopy>& batch);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

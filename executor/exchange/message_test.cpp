@@ -8,7 +8,11 @@
 #include "executor/state/copy.h"
 #include "ptc/base/random.h"
 
-namespace scalai::executor {
+namespace scalai::executor::exchange {
+
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 // A box of up to three dimensions.
@@ -47,7 +51,7 @@ class End {
           around.hi[dim] += random.between(0, 3);
         }
         const DType dtype = wire == DType::kBF16 && random.below(2) == 0 ? DType::kF32 : wire;
-        memory_.emplace_back(static_cast<size_t>(packed_bytes(around, dtype)));
+        memory_.emplace_back(static_cast<size_t>(state::packed_bytes(around, dtype)));
         one.held.push_back({part, {around, dtype, memory_.back().data()}});
       }
       boxes_.push_back(std::move(one));
@@ -60,8 +64,8 @@ class End {
   std::vector<WireBox> boxes_;
 };
 
-void run(const std::vector<BoxCopy>& batch) {
-  for (const BoxCopy& one : batch) copy_box(one.part, one.src, one.dst);
+void run(const std::vector<device::BoxCopy>& batch) {
+  for (const device::BoxCopy& one : batch) state::copy_box(one.part, one.src, one.dst);
 }
 
 TEST(Message, ArrivesWhateverTheChunksAndThePieces) {
@@ -77,8 +81,8 @@ TEST(Message, ArrivesWhateverTheChunksAndThePieces) {
     const End sender(list, random), receiver(list, random);
     int64_t number = 0;
     for (const WireBox& box : sender.boxes()) {
-      const Content content{{static_cast<uint64_t>(++number)}, cube(box.box.rank), 3, box.wire};
-      for (const WireBox::Held& held : box.held) fill_box(content, held.part, held.at);
+      const state::Content content{{static_cast<uint64_t>(++number)}, cube(box.box.rank), 3, box.wire};
+      for (const WireBox::Held& held : box.held) state::fill_box(content, held.part, held.at);
     }
     const int64_t chunk_bytes = random.between(16, 600);
     const std::vector<Chunk> out = cut(sender.boxes(), chunk_bytes), in = cut(receiver.boxes(), chunk_bytes);
@@ -87,7 +91,7 @@ TEST(Message, ArrivesWhateverTheChunksAndThePieces) {
       ASSERT_EQ(out[i].bytes, in[i].bytes);
       ASSERT_LE(out[i].bytes, chunk_bytes);
       std::vector<std::byte> wire(static_cast<size_t>(out[i].bytes));
-      std::vector<BoxCopy> batch;
+      std::vector<device::BoxCopy> batch;
       if (const std::byte* at = dense_at(sender.boxes(), out[i])) {
         std::copy(at, at + out[i].bytes, wire.begin());
         ++dense;
@@ -106,9 +110,9 @@ TEST(Message, ArrivesWhateverTheChunksAndThePieces) {
     }
     number = 0;
     for (const WireBox& box : receiver.boxes()) {
-      const Content content{{static_cast<uint64_t>(++number)}, cube(box.box.rank), 3, box.wire};
+      const state::Content content{{static_cast<uint64_t>(++number)}, cube(box.box.rank), 3, box.wire};
       for (const WireBox::Held& held : box.held) {
-        const auto wrong = check_box(content, held.part, held.at.source());
+        const auto wrong = state::check_box(content, held.part, held.at.source());
         ASSERT_FALSE(wrong) << box.box.str() << ": " << wrong->str();
       }
     }
@@ -119,7 +123,7 @@ TEST(Message, ArrivesWhateverTheChunksAndThePieces) {
 
 TEST(Message, SmallBoxesShareAChunkAndLargeOnesAreCutByRows) {
   std::vector<float> memory(1000);
-  const Target at{Box({0, 0}, {100, 10}), DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+  const state::Target at{Box({0, 0}, {100, 10}), DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
   const std::vector<WireBox> message = {{Box({0, 0}, {1, 3}), DType::kF32, {{Box({0, 0}, {1, 3}), at}}},
                                         {Box({1, 0}, {2, 3}), DType::kF32, {{Box({1, 0}, {2, 3}), at}}},
                                         {Box({2, 0}, {100, 10}), DType::kF32, {{Box({2, 0}, {100, 10}), at}}}};
@@ -136,4 +140,4 @@ TEST(Message, SmallBoxesShareAChunkAndLargeOnesAreCutByRows) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::exchange

@@ -17,7 +17,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::journal {
 namespace {
 
 constexpr int64_t kSchemaVersion = 1;
@@ -456,4 +456,4 @@ absl::StatusOr<JobRecord> Journal::job(int job) const {
   return state_->job(job);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::journal

@@ -24,7 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::journal {
 
 // Facts of a run; never change.
 struct RunFacts {
@@ -143,4 +143,4 @@ class Journal {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::journal

@@ -14,7 +14,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::journal {
 namespace {
 
 constexpr int kCalls = 6;  // of a transaction, see call()
@@ -165,4 +165,4 @@ TEST(JournalKill, WhileItIsMadeLeavesAllOrNothing) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::journal

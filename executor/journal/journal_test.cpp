@@ -15,7 +15,7 @@
 #include "ptc/base/status.h"
 #include "ptc/store/safetensors/testing/small_disk.h"
 
-namespace scalai::executor {
+namespace scalai::executor::journal {
 namespace {
 
 using store::on_small_disk;
@@ -318,4 +318,4 @@ TEST_F(JournalTest, GoesOnWhenThereIsRoomAgain) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::journal

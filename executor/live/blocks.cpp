@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 absl::Status for_each_box_of_range(const tensor::Box& box, int64_t begin, int64_t end,
                                    const std::function<absl::Status(const tensor::Box& part)>& visit) {
@@ -202,4 +202,4 @@ void Blocks::clear() {
   dropped_.clear();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/state/tensor/box.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // Elements [begin, end) of a dense row-major box, as few boxes as there are runs of whole rows: visit(part) in their
 // order, the elements of a part after those of the one before. Stops at an error.
@@ -117,4 +117,4 @@ class Blocks {
   std::set<int64_t> dropped_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

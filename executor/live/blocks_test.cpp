@@ -12,7 +12,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace blocks_test {
 
 std::byte byte_at(int64_t entry, int64_t at) {
@@ -286,4 +286,4 @@ TEST(BoxesOfRange, AreEachElementOnceAndInOrder) {
 }
 
 }  // namespace blocks_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace {
 
 constexpr double kPause_s = 0.02;
@@ -45,4 +45,4 @@ absl::Status ask_holders(size_t holders, const std::function<absl::Status(size_t
       fmt::format("none of {} holders has it any more: {}", holders, message_of(last)));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // Asks holders 0, 1, … until one answers. One that is busy (Unavailable, DeadlineExceeded, Aborted) is asked once more
 // when all have been, after a pause; one that has it not (NotFound) is not. `fetch` may be repeated: it only reads.
@@ -16,4 +16,4 @@ inline constexpr int kAskedMost = 2;
 absl::Status ask_holders(size_t holders, const std::function<absl::Status(size_t holder)>& fetch,
                          const std::function<void(double seconds)>& pause);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -9,7 +9,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace holders_test {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST(AskHolders, WhatNobodyHasIsGone) {
 }
 
 }  // namespace holders_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -10,7 +10,10 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
+
+using tensor::Box;
+
 namespace {
 
 constexpr int64_t kMostOfHost = 1024, kMostDevices = int64_t{1} << 20;
@@ -39,8 +42,8 @@ absl::Status check_cluster(const proto::LiveState& live, const collection::Colle
 
 // A box of a tensor of the collection.
 absl::StatusOr<Box> inside(const proto::TensorBox& message, const collection::Collection& side) {
-  SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(message));
-  SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(message));
+  SCALAI_ASSIGN_OR_RETURN(const Box box, worker::box_of(message));
+  SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, worker::dtype_of(message));
   if (message.tensor() < 0 || message.tensor() >= std::ssize(side.tensors))
     return wrong(fmt::format("a box of tensor {} of {}", message.tensor(), side.tensors.size()));
   const collection::LogicalTensor& tensor = side.tensors[static_cast<size_t>(message.tensor())];
@@ -52,9 +55,9 @@ absl::StatusOr<Box> inside(const proto::TensorBox& message, const collection::Co
 }
 
 // As many as there are pieces; pieces are only cut where there are enough numbers for them.
-absl::Status check_digests(const proto::BoxDigests& one, const Box& box, DType dtype, int64_t piece_bytes) {
-  const int64_t least = packed_bytes(box, dtype) / piece_bytes;
-  if (one.digests_size() >= least && one.digests_size() == std::ssize(digest_chunks(box, dtype, piece_bytes)))
+absl::Status check_digests(const proto::BoxDigests& one, const Box& box, tensor::DType dtype, int64_t piece_bytes) {
+  const int64_t least = state::packed_bytes(box, dtype) / piece_bytes;
+  if (one.digests_size() >= least && one.digests_size() == std::ssize(state::digest_chunks(box, dtype, piece_bytes)))
     return absl::OkStatus();
   return wrong(fmt::format("{} digests of tensor {} {}", one.digests_size(), one.box().tensor(), box.str()));
 }
@@ -68,11 +71,11 @@ absl::Status check_live(const proto::LiveState& live, const collection::Collecti
     return wrong(fmt::format("digests of {} bytes each", live.digest_bytes()));
   for (const proto::BoxDigests& one : live.digests()) {
     SCALAI_ASSIGN_OR_RETURN(const Box box, inside(one.box(), side));
-    SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one.box()));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, worker::dtype_of(one.box()));
     SCALAI_RETURN_IF_ERROR(check_digests(one, box, dtype, live.digest_bytes()));
   }
   for (const proto::BoxStats& one : live.stats()) SCALAI_RETURN_IF_ERROR(inside(one.box(), side).status());
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -9,11 +9,11 @@ namespace scalai::proto {
 class LiveState;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // Of a state that is ready, whose collection is `side`. InvalidArgument: hosts with impossible numbers of devices,
 // devices of ranks or peers on no host, a host twice among the peers, tensors that the collection lacks, digests or
 // statistics of boxes that are not in their tensor, or of another type, or other numbers of digests than pieces.
 absl::Status check_live(const proto::LiveState& live, const collection::Collection& side);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

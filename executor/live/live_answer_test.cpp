@@ -20,7 +20,7 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace live_answer_test {
 
 using ::testing::HasSubstr;
@@ -40,7 +40,8 @@ proto::LiveState sound() {
     live.add_gpus_of_host(2);
     live.add_peers()->set_host(host);
     proto::BoxDigests& digests = *live.add_digests();
-    set_box(Box({3 * host, 0}, {3 * host + 3, 4}), TensorId(0), DType::kF32, *digests.mutable_box());
+    worker::set_box(tensor::Box({3 * host, 0}, {3 * host + 3, 4}), TensorId(0), tensor::DType::kF32,
+                    *digests.mutable_box());
     for (int piece = 0; piece < 2; ++piece) digests.add_digests(7);
     *live.add_stats()->mutable_box() = digests.box();
   }
@@ -100,7 +101,7 @@ TEST(CheckLive, ManyPiecesTakeNoMemory) {
   live.clear_stats();
   live.set_digest_bytes(4);
   proto::BoxDigests& digests = *live.add_digests();
-  set_box(Box({0}, {int64_t{1} << 40}), TensorId(0), DType::kF32, *digests.mutable_box());
+  worker::set_box(tensor::Box({0}, {int64_t{1} << 40}), TensorId(0), tensor::DType::kF32, *digests.mutable_box());
   digests.add_digests(1);
   EXPECT_THAT(message_of(check_live(live, huge)), HasSubstr("1 digests of tensor 0"));
 }
@@ -110,22 +111,22 @@ TEST(LiveStepOfAnyAnswer, ManyBlocksTakeNoMemory) {
   proto::LiveState live;
   live.set_ready(true);
   live.set_name("a");
-  live.set_version(StateVersion::live(1).wire());
+  live.set_version(state::StateVersion::live(1).wire());
   live.set_step(5);
   live.set_force_network(true);
   live.set_collection(collection::collection_text(
       plan::one_tensor(tensor::Shape({int64_t{1} << 43}), plan::cut_over("x", 0), plan::first_devices(2)), {}));
   live.add_gpus_of_host(2);
   live.add_peers()->set_host_name("elsewhere");
-  LoopbackNetwork network;
-  LoopbackTransport transport(network, [](std::string_view) { return absl::NotFoundError("no state"); });
+  transport::LoopbackNetwork network;
+  transport::LoopbackTransport transport(network, [](std::string_view) { return absl::NotFoundError("no state"); });
   live.mutable_peers(0)->set_transport_address(transport.address());
   LiveRun run({.place = "the run",
                .patience_s = 0,
                .kept_bytes = int64_t{1} << 20,
                .transport = &transport,
                .served = std::make_shared<ServedBlocks>(),
-               .ask = [&](const CtlRequest&) { return live.SerializeAsString(); }});
+               .ask = [&](const proto::CtlRequest&) { return live.SerializeAsString(); }});
   rlimit before{}, tight{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   int64_t pages = 0;
@@ -145,4 +146,4 @@ TEST(LiveStepOfAnyAnswer, ManyBlocksTakeNoMemory) {
 }
 
 }  // namespace live_answer_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

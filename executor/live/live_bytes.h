@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 struct LiveBytes {
   int64_t from_memory = 0;   // of workers on this machine
@@ -13,4 +13,4 @@ struct LiveBytes {
   int64_t questions = 0;  // to the controller, which readers have what
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -18,7 +18,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -90,18 +90,19 @@ std::shared_ptr<const Step> LiveRun::State::known(int64_t version) const {
 }
 
 absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, bool wants, int64_t after_step) {
-  CtlRequest request{.kind = CtlRequest::Kind::kLive,
-                     .job = job,
-                     .reader = reader,
-                     .wants = wants,
-                     .optimizer = options.optimizer,
-                     .fleeting = options.fleeting,
-                     .after_step = after_step,
-                     .digest_bytes = options.digest_bytes,
-                     .stats = options.stats,
-                     .version = wants ? options.version : 0,
-                     .host_name = machine_name()};
-  if (others != nullptr) request.transport_address = options.transport->address();
+  proto::CtlRequest request;
+  proto::CtlLive& asked = *request.mutable_live();
+  asked.set_job(job);
+  asked.set_reader(reader);
+  asked.set_wants(wants);
+  asked.set_optimizer(options.optimizer);
+  asked.set_fleeting(options.fleeting);
+  asked.set_after_step(after_step);
+  asked.set_digest_bytes(options.digest_bytes);
+  asked.set_stats(options.stats);
+  if (wants) asked.set_version(options.version);
+  asked.set_host_name(rpc::machine_name());
+  if (others != nullptr) asked.set_transport_address(options.transport->address());
   std::vector<std::shared_ptr<const Step>> held;
   {
     const std::lock_guard lock(mutex);
@@ -112,9 +113,9 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
       }
     }
   }
-  for (const auto& step : held) request.keeps.push_back(step->version());
+  for (const auto& step : held) asked.add_keeps(step->version());
   SCALAI_ASSIGN_OR_RETURN(const std::string text,
-                          options.ask ? options.ask(request) : ask_controller(options.target, request));
+                          options.ask ? options.ask(request) : rpc::ask_controller(options.target, request));
   proto::LiveState live;
   if (!live.ParseFromString(text)) return failed("the controller's answer is no state of a job");
   for (const int64_t gone : live.gone()) {
@@ -228,4 +229,4 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::newest(const std::strin
   }
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

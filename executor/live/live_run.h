@@ -29,7 +29,7 @@ namespace scalai::proto {
 class LiveState;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // Any thread. Owns what it reads through.
 class LiveStep {
@@ -45,7 +45,7 @@ class LiveStep {
 };
 
 struct LiveOptions {
-  CtlTarget target;
+  rpc::CtlTarget target;
   std::string place;         // of the run, for messages
   bool optimizer = false;    // masters and moments, too
   bool fleeting = false;     // no step is copied for us: it may go while we read
@@ -55,7 +55,8 @@ struct LiveOptions {
   double patience_s = 60;    // for a job that changes, or whose step takes long
   double word_s = 5;         // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks
-  PeerTransport* transport = nullptr;       // to other machines; outlives all steps; null: those of this one are read
+  // To other machines; outlives all steps; null: those of this one are read.
+  transport::PeerTransport* transport = nullptr;
   // What other readers get of what is kept: its answer() is the transport's handler. Null: nothing, and all is read
   // from workers.
   std::shared_ptr<ServedBlocks> served = {};
@@ -79,4 +80,4 @@ class LiveRun {
   const std::shared_ptr<State> state_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

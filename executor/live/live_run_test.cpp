@@ -20,12 +20,12 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace live_run_test {
 
 using collection::Collection;
+using controller::testing::Fleet;
 using proto::CommandBody;
-using testing::Fleet;
 using ::testing::HasSubstr;
 
 constexpr int32_t kJob = 0;
@@ -52,14 +52,14 @@ class LiveRunTest : public ::testing::Test {
                .transport = &transport,
                .served = shares ? served : nullptr,
                .wait_s = 60,
-               .ask = [&test](const CtlRequest& request) { return test.answer(request); }}) {}
+               .ask = [&test](const proto::CtlRequest& request) { return test.answer(request); }}) {}
     std::shared_ptr<const LiveStep> newest(int64_t after_step = -1) {
       auto step = run.newest("a", after_step);
       EXPECT_TRUE(step.ok()) << step.status();
       return step.ok() ? *step : nullptr;
     }
     const std::shared_ptr<ServedBlocks> served = std::make_shared<ServedBlocks>();
-    LoopbackTransport transport;
+    transport::LoopbackTransport transport;
     LiveRun run;
   };
 
@@ -69,7 +69,7 @@ class LiveRunTest : public ::testing::Test {
     CommandBody::Create& create = *body.mutable_create();
     create.set_job(kJob);
     create.set_name("a");
-    create.set_version(StateVersion::epoch(side_.epoch).wire());
+    create.set_version(state::StateVersion::epoch(side_.epoch).wire());
     create.set_step(step_);
     create.set_collection(collection::collection_text(side_, {}));
     ASSERT_TRUE(pool_.call("create", pool_.living(), body).ok());
@@ -85,19 +85,19 @@ class LiveRunTest : public ::testing::Test {
       {
         const std::lock_guard lock(mutex_);
         if (steps_.waits(kJob)) {
-          const ShownState what{.job = kJob,
-                                .name = "a",
-                                .step = step_,
-                                .gpus_of_host = std::vector<int>(kHosts, kGpus),
-                                .collection = &side_};
+          const controller::ShownState what{.job = kJob,
+                                            .name = "a",
+                                            .step = step_,
+                                            .gpus_of_host = std::vector<int>(kHosts, kGpus),
+                                            .collection = &side_};
           EXPECT_TRUE(steps_
                           .serve(kJob, side_.epoch, step_,
-                                 [&](StateVersion version, const LiveSteps::Kind& kind) {
-                                   return show_state(pool_, pool_.living(), what, version, kind);
+                                 [&](state::StateVersion version, const controller::LiveSteps::Kind& kind) {
+                                   return controller::show_state(pool_, pool_.living(), what, version, kind);
                                  })
                           .ok());
         }
-        for (const StateVersion version : steps_.take_unkept(kJob)) {
+        for (const state::StateVersion version : steps_.take_unkept(kJob)) {
           CommandBody body;
           body.mutable_forget()->set_job(kJob);
           body.mutable_forget()->set_version(version.wire());
@@ -111,15 +111,16 @@ class LiveRunTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     CommandBody body;
     body.mutable_advance()->set_job(kJob);
-    body.mutable_advance()->set_version(StateVersion::epoch(side_.epoch).wire());
+    body.mutable_advance()->set_version(state::StateVersion::epoch(side_.epoch).wire());
     body.mutable_advance()->set_step(++step_);
     ASSERT_TRUE(pool_.call("advance", pool_.living(), body).ok());
   }
-  absl::StatusOr<std::string> answer(const CtlRequest& request) {
-    if (request.touch && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
-    absl::StatusOr<std::string> text = steps_.answer(kJob, request, [] {});
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
+    const bool touches = request.live().has_touch();
+    if (touches && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
+    absl::StatusOr<std::string> text = steps_.answer(kJob, request.live(), [] {});
     proto::LiveState live;
-    if (!edit_ || request.touch || !text.ok() || !live.ParseFromString(*text)) return text;
+    if (!edit_ || touches || !text.ok() || !live.ParseFromString(*text)) return text;
     edit_(live);
     return live.SerializeAsString();
   }
@@ -155,8 +156,8 @@ class LiveRunTest : public ::testing::Test {
   int64_t state_bytes_ = 0;  // as truth() has read them
   const cluster::Cluster cluster_ = plan::cluster_of(kHosts, kGpus);
   Fleet fleet_{{.hosts = kHosts, .network = true}};
-  WorkerPool pool_{cluster_, fleet_.controller(), fleet_.pool_options()};
-  LiveSteps steps_;
+  controller::WorkerPool pool_{cluster_, fleet_.controller(), fleet_.pool_options()};
+  controller::LiveSteps steps_;
   std::mutex mutex_;
   std::atomic<bool> over_ = false;
   std::thread runs_;
@@ -388,4 +389,4 @@ TEST_F(LiveRunTest, TheEndOfTheRunIsNoEndOfWhatReadersHave) {
 }
 
 }  // namespace live_run_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

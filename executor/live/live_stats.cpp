@@ -11,7 +11,7 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace {
 
 using Boxes = std::map<tensor::Box, tensor::ElementStats>;
@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<store::TensorStats>> stats_of_step(const LiveStep& st
   const std::vector<collection::LogicalTensor>& held = file.collection.tensors;
   std::map<std::string, Boxes> told;  // by tensor; boxes of different bounds never overlap
   for (const proto::BoxStats& one : step.state().stats()) {
-    SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, box_of(one.box()));
-    SCALAI_ASSIGN_OR_RETURN(const tensor::ElementStats stats, stats_of(one));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, worker::box_of(one.box()));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::ElementStats stats, worker::stats_of(one));
     const int64_t id = one.box().tensor();
     if (id < 0 || id >= std::ssize(held) || stats.elements != box.volume())
       return failed(fmt::format("{}: a worker's statistics are of no box of the job", whole.info().path));
@@ -49,4 +49,4 @@ absl::StatusOr<std::vector<store::TensorStats>> stats_of_step(const LiveStep& st
   return all;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -6,17 +6,20 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "executor/live/holders.h"
 #include "executor/live/live_answer.h"
 #include "executor/rpc/process.h"
-#include "executor/rpc/worker_place.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 #include "ptc/state/collection/rank_parts.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
+
+using plan::Location;
+
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;    // that are fetched at a time
@@ -39,29 +42,26 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
   if (const absl::Status checked = check_live(*made->live_, file.collection); !checked.ok())
     return invalid(fmt::format("{}: {}", options.place, message_of(checked)));
   made->collection_ = std::move(file.collection);
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(made->live_->version()));
+  SCALAI_ASSIGN_OR_RETURN(const state::StateVersion version, state::StateVersion::from_wire(made->live_->version()));
   made->key_ = {made->live_->job(), version};
-  made->backend_ = make_host_backend();
+  made->backend_ = device::make_host_backend();
   // One more host, without devices: this process.
   std::vector<int> gpus(made->live_->gpus_of_host().begin(), made->live_->gpus_of_host().end());
   gpus.push_back(0);
-  made->places_ = std::make_shared<Places>(Places::Options{.host = HostId(std::ssize(gpus) - 1),
-                                                           .segments = {.capacity = kSegmentBytes},
-                                                           .backend = made->backend_.get(),
-                                                           .transport = options.transport});
+  made->places_ = std::make_shared<worker::Places>(worker::Places::Options{.host = HostId(std::ssize(gpus) - 1),
+                                                                           .segments = {.capacity = kSegmentBytes},
+                                                                           .backend = made->backend_.get(),
+                                                                           .transport = options.transport});
   SCALAI_RETURN_IF_ERROR(made->places_->setup(gpus));
-  std::vector<WorkerJoined> workers;
-  for (const proto::Peer& peer : made->live_->peers()) {
-    WorkerJoined& one = workers.emplace_back();
-    one.host = peer.host();
-    one.hello.transport_address = peer.transport_address();
-    one.hello.host_name = peer.host_name();
-    for (const proto::WorkerPlace& place : peer.places()) {
-      const auto parsed = parse_place(place.place());
+  std::vector<proto::Peer> workers(made->live_->peers().begin(), made->live_->peers().end());
+  for (proto::Peer& worker : workers) {
+    const auto all = std::exchange(*worker.mutable_places(), {});
+    for (const proto::WorkerPlace& place : all) {
+      const auto parsed = worker::parse_place(place.place());
       const bool device = parsed && parsed->kind == Location::Kind::kDevice;
       if (!parsed || (device && place.fd() < 0)) continue;
       if (device) made->mapped_.insert(*parsed);
-      one.hello.places.push_back(unpack(place));
+      *worker.add_places() = place;
     }
   }
   SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_->force_network()));
@@ -85,7 +85,7 @@ absl::Status Reading::gone() const {
 }
 
 void Reading::end(const std::string& why) {
-  std::shared_ptr<Places> places;  // goes without the lock, or with the last read
+  std::shared_ptr<worker::Places> places;  // goes without the lock, or with the last read
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.empty()) return;
@@ -100,7 +100,7 @@ void Reading::end(const std::string& why) {
 absl::Status Reading::find_holders() {
   std::map<HostId, bool> here;
   for (const proto::Peer& peer : live_->peers())
-    here[HostId(peer.host())] = !live_->force_network() && peer.host_name() == machine_name();
+    here[HostId(peer.host())] = !live_->force_network() && peer.host_name() == rpc::machine_name();
   std::map<std::pair<TensorId, tensor::Box>, std::map<HostId, std::vector<Location>>> found;
   for (size_t i = 0; i < collection_.tensors.size(); ++i) {
     const TensorId tensor(static_cast<int64_t>(i));
@@ -297,9 +297,9 @@ absl::Status Reading::fetch_from(const Part& from, const Holder& holder, int64_t
 
 absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
                                std::span<std::byte> dst) {
-  const DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
+  const tensor::DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
   const int64_t size = tensor::size_of(dtype);
-  std::shared_ptr<Places> places;
+  std::shared_ptr<worker::Places> places;
   {
     const std::lock_guard lock(mutex_);
     places = places_;
@@ -312,4 +312,4 @@ absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const ten
   });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -25,7 +25,7 @@ namespace scalai::proto {
 class LiveState;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // What was read, in bytes. Any thread.
 struct ReadBytes {
@@ -41,7 +41,7 @@ class Reading {
     std::string place;  // of the run, for messages
     uint64_t reader = 0;
     int64_t kept_bytes = 0;
-    PeerTransport* transport = nullptr;
+    transport::PeerTransport* transport = nullptr;
     std::shared_ptr<ServedBlocks> served;  // null: what is kept is for this process alone
     std::shared_ptr<OtherReaders> others;  // null: all is read from workers
     std::shared_ptr<ReadBytes> bytes;
@@ -68,7 +68,7 @@ class Reading {
   // A box that hosts hold: in their memory, or before it is copied there, on a device.
   struct Holder {
     HostId host;
-    std::optional<Location> device;
+    std::optional<plan::Location> device;
     bool here = false;  // on this machine
   };
   struct Part {
@@ -89,7 +89,7 @@ class Reading {
   const Part* part_of(int64_t block) const;
   absl::Status fetch(const Part& from, int64_t offset, std::span<std::byte> dst);
   absl::Status fetch_from(const Part& from, const Holder& holder, int64_t offset, std::span<std::byte> dst);
-  absl::Status fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
+  absl::Status fetch_at(const plan::Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
                         std::span<std::byte> dst);
   absl::Status gone() const;
 
@@ -97,19 +97,19 @@ class Reading {
   const std::unique_ptr<const proto::LiveState> live_;
   const std::shared_ptr<Blocks> blocks_;
   collection::Collection collection_;
-  VersionKey key_;
-  std::unique_ptr<Backend> backend_;
+  state::VersionKey key_;
+  std::unique_ptr<device::Backend> backend_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
   std::vector<const Part*> in_order_;  // of their blocks' numbers
   int64_t block_count_ = 0;
   // The blocks of each tensor as a reader of the whole tensor comes to them, and where each is there, by its number.
   // Empty where there are too many.
   std::vector<int64_t> whole_order_, whole_place_;
-  std::set<Location> mapped_;  // devices whose memory others can map
+  std::set<plan::Location> mapped_;  // devices whose memory others can map
   mutable std::mutex mutex_;
-  std::shared_ptr<Places> places_;               // null: it has ended
+  std::shared_ptr<worker::Places> places_;       // null: it has ended
   std::set<std::pair<int64_t, HostId>> copied_;  // parts that no device of a host shows
   std::string ended_;                            // why; empty: it is kept
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -7,7 +7,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace {
 
 constexpr int64_t kFirstReader = int64_t{1} << 20;  // names of readers for the transport come after those of hosts
@@ -22,7 +22,7 @@ std::chrono::steady_clock::duration duration(double seconds) {
 
 }  // namespace
 
-absl::StatusOr<Payload> ServedBlocks::answer(std::string_view request) {
+absl::StatusOr<transport::Payload> ServedBlocks::answer(std::string_view request) {
   proto::LiveBlock wanted;
   if (!wanted.ParseFromArray(request.data(), static_cast<int>(request.size())))
     return invalid("a peer sent a malformed request");
@@ -36,7 +36,7 @@ absl::StatusOr<Payload> ServedBlocks::answer(std::string_view request) {
   if (found.coming) return absl::AbortedError("this reader is fetching the block");
   if (found.owner == nullptr) return absl::NotFoundError("this reader does not have the block");
   bytes_given_ += std::ssize(found.bytes);
-  return Payload::of({found.bytes}, std::move(found.owner));
+  return transport::Payload::of({found.bytes}, std::move(found.owner));
 }
 
 void ServedBlocks::add(int64_t version, std::shared_ptr<Blocks> blocks) {
@@ -50,23 +50,23 @@ void ServedBlocks::remove(int64_t version, const Blocks* blocks) {
   if (found != blocks_.end() && found->second.get() == blocks) blocks_.erase(found);
 }
 
-AskController line_to(const CtlTarget& target) {
+AskController line_to(const rpc::CtlTarget& target) {
   struct Line {
     std::mutex mutex;
-    std::unique_ptr<CtlLine> open;
-    Deadline renewed_at, quiet_until;
+    std::unique_ptr<rpc::CtlLine> open;
+    transport::Deadline renewed_at, quiet_until;
     double quiet_s = kLine_s;
   };
-  CtlTarget brief = target;
+  rpc::CtlTarget brief = target;
   brief.timeout_s = kLine_s;
-  return [brief, line = std::make_shared<Line>()](const CtlRequest& request) -> absl::StatusOr<std::string> {
+  return [brief, line = std::make_shared<Line>()](const proto::CtlRequest& request) -> absl::StatusOr<std::string> {
     const std::lock_guard lock(line->mutex);
-    const Deadline now = std::chrono::steady_clock::now();
+    const transport::Deadline now = std::chrono::steady_clock::now();
     if (now < line->quiet_until) return absl::UnavailableError("the controller did not answer a moment ago");
     absl::StatusOr<std::string> answer = absl::UnavailableError("not asked");
     if (line->open == nullptr || now >= line->renewed_at) {
       line->open.reset();
-      auto open = CtlLine::open(brief);
+      auto open = rpc::CtlLine::open(brief);
       if (open.ok()) {
         line->open = *std::move(open);
       } else {
@@ -87,15 +87,20 @@ AskController line_to(const CtlTarget& target) {
 }
 
 absl::StatusOr<std::vector<OtherReaders::Sources>> OtherReaders::ask(const Wanted& wanted) {
-  CtlRequest request{.kind = CtlRequest::Kind::kLive, .job = wanted.job, .reader = options_.reader};
-  request.touch = {
-      .version = wanted.version, .blocks = wanted.blocks, .bytes = wanted.bytes, .dropped = wanted.dropped};
+  proto::CtlRequest request;
+  request.mutable_live()->set_job(wanted.job);
+  request.mutable_live()->set_reader(options_.reader);
+  proto::LiveTouch& touch = *request.mutable_live()->mutable_touch();
+  touch.set_version(wanted.version);
+  *touch.mutable_blocks() = {wanted.blocks.begin(), wanted.blocks.end()};
+  *touch.mutable_bytes() = {wanted.bytes.begin(), wanted.bytes.end()};
+  *touch.mutable_dropped() = {wanted.dropped.begin(), wanted.dropped.end()};
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
     if (now < quiet_until_) return absl::UnavailableError("the controller did not answer a moment ago");
     for (const auto& [reader, peer] : peers_) {
-      if (now < peer.avoid_until) request.touch->unreached.push_back(reader);
+      if (now < peer.avoid_until) touch.add_unreached(reader);
     }
   }
   ++questions_;
@@ -177,4 +182,4 @@ bool OtherReaders::read(int64_t version, int64_t number, const Sources& sources,
   return false;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -28,14 +28,14 @@
 #include "executor/rpc/ctl.h"
 #include "executor/transport/peer_transport.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 
 // The steps whose blocks other readers get. Any thread.
 class ServedBlocks {
  public:
   // The transport's handler. Errors: NotFound (the block is not here), Aborted (it is being fetched: ask again),
   // InvalidArgument.
-  absl::StatusOr<Payload> answer(std::string_view request);
+  absl::StatusOr<transport::Payload> answer(std::string_view request);
   void add(int64_t version, std::shared_ptr<Blocks> blocks);
   // If it is still these that are served.
   void remove(int64_t version, const Blocks* blocks);
@@ -47,9 +47,9 @@ class ServedBlocks {
   std::atomic<int64_t> bytes_given_ = 0;
 };
 
-using AskController = std::function<absl::StatusOr<std::string>(const CtlRequest& request)>;
+using AskController = std::function<absl::StatusOr<std::string>(const proto::CtlRequest& request)>;
 // Over one connection after another. Any thread; requests wait for each other.
-AskController line_to(const CtlTarget& target);
+AskController line_to(const rpc::CtlTarget& target);
 
 // Any thread.
 class OtherReaders {
@@ -57,7 +57,7 @@ class OtherReaders {
   struct Options {
     uint64_t reader = 0;  // this one
     AskController ask;    // an answer within seconds, or an error
-    PeerTransport* transport = nullptr;
+    transport::PeerTransport* transport = nullptr;
     double patience_s = 1;   // for a block that another reader is fetching
     double avoid_s = 30;     // a reader that does not answer; the controller a sixth of that
     size_t most_peers = 64;  // that are remembered, and connected
@@ -102,4 +102,4 @@ class OtherReaders {
   std::atomic<int64_t> bytes_read_ = 0, questions_ = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::live {
 namespace sharing_test {
 
 using ::testing::ElementsAre;
@@ -40,7 +40,7 @@ class SharingTest : public ::testing::Test {
     Reader(SharingTest& test, uint64_t number)
         : transport(test.network_, [this](std::string_view request) { return served.answer(request); }),
           others({.reader = number,
-                  .ask = [&test](const CtlRequest& request) { return test.answer(request); },
+                  .ask = [&test](const proto::CtlRequest& request) { return test.answer(request); },
                   .transport = &transport,
                   .patience_s = test.patience_s_,
                   .avoid_s = 3600}) {
@@ -53,15 +53,15 @@ class SharingTest : public ::testing::Test {
       ASSERT_TRUE(blocks->read(number, kBytes, 0, all, source).ok());
     }
     ServedBlocks served;
-    LoopbackTransport transport;
+    transport::LoopbackTransport transport;
     OtherReaders others;
     std::shared_ptr<Blocks> blocks = std::make_shared<Blocks>(2 * kBytes, kBytes);
   };
   void SetUp() override {
     for (uint64_t number = 0; number < 3; ++number) readers_.push_back(std::make_unique<Reader>(*this, number));
   }
-  absl::StatusOr<std::string> answer(const CtlRequest& request) {
-    asked_.push_back(request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request) {
+    asked_.push_back(request.live());
     SCALAI_RETURN_IF_ERROR(broken_);
     proto::LiveSources sources;
     sources.add_blocks();  // the others are at workers
@@ -90,10 +90,10 @@ class SharingTest : public ::testing::Test {
   }
 
   double patience_s_ = 60;
-  LoopbackNetwork network_;
+  transport::LoopbackNetwork network_;
   std::vector<std::unique_ptr<Reader>> readers_;
   std::vector<uint64_t> named_;
-  std::vector<CtlRequest> asked_;
+  std::vector<proto::CtlLive> asked_;
   absl::Status broken_;
 };
 
@@ -102,16 +102,16 @@ TEST_F(SharingTest, ABlockComesFromTheFirstThatHasIt) {
   readers_[2]->fill(5, 'y');
   EXPECT_EQ(read(4, {1, 2}), '-') << "nobody is named";
   ASSERT_EQ(asked_.size(), 1U);
-  EXPECT_EQ(asked_[0].job, "a");
-  EXPECT_EQ(asked_[0].touch->version, kVersion);
-  EXPECT_THAT(asked_[0].touch->blocks, ElementsAre(4, 5));
-  EXPECT_THAT(asked_[0].touch->bytes, ElementsAre(kBytes, 1));
-  EXPECT_THAT(asked_[0].touch->dropped, ElementsAre(1, 2));
+  EXPECT_EQ(asked_[0].job(), "a");
+  EXPECT_EQ(asked_[0].touch().version(), kVersion);
+  EXPECT_THAT(asked_[0].touch().blocks(), ElementsAre(4, 5));
+  EXPECT_THAT(asked_[0].touch().bytes(), ElementsAre(kBytes, 1));
+  EXPECT_THAT(asked_[0].touch().dropped(), ElementsAre(1, 2));
   named_ = {1, 2};
   EXPECT_EQ(read(4), 'x');
   EXPECT_EQ(read(5), 'y') << "the first one does not have it";
   EXPECT_EQ(read(6), '-');
-  EXPECT_THAT(asked_.back().touch->unreached, IsEmpty());
+  EXPECT_THAT(asked_.back().touch().unreached(), IsEmpty());
   EXPECT_EQ(readers_[0]->others.bytes_read(), 2 * kBytes);
   EXPECT_EQ(readers_[1]->served.bytes_given(), kBytes);
 }
@@ -135,30 +135,30 @@ TEST_F(SharingTest, AReaderThatIsGoneIsAskedOnce) {
   network_.kill(readers_[1]->transport.address());
   EXPECT_EQ(read(4), 'y');
   EXPECT_EQ(read(4), 'y');
-  EXPECT_THAT(asked_.back().touch->unreached, ElementsAre(1)) << "the controller names others";
+  EXPECT_THAT(asked_.back().touch().unreached(), ElementsAre(1)) << "the controller names others";
 }
 
 // Names of the transport, and so its connections, are as few as peers are remembered.
 TEST_F(SharingTest, PeersAreForgotten) {
   constexpr uint64_t kMost = 2, kReaders = 6;
   std::set<int64_t> names;
-  class Counting final : public PeerTransport {
+  class Counting final : public transport::PeerTransport {
    public:
-    Counting(PeerTransport& inner, std::set<int64_t>& names) : inner_(inner), names_(names) {}
+    Counting(transport::PeerTransport& inner, std::set<int64_t>& names) : inner_(inner), names_(names) {}
     std::string address() const override { return inner_.address(); }
     absl::Status connect(HostId peer, std::string_view address) override {
       names_.insert(peer.value);
       return inner_.connect(peer, address);
     }
-    using PeerTransport::fetch;
+    using transport::PeerTransport::fetch;
     absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
-                       Deadline deadline) override {
+                       transport::Deadline deadline) override {
       return inner_.fetch(peer, request, dst, deadline);
     }
     void close() override { inner_.close(); }
 
    private:
-    PeerTransport& inner_;
+    transport::PeerTransport& inner_;
     std::set<int64_t>& names_;
   } counting(readers_[0]->transport, names);
   OtherReaders others(
@@ -235,4 +235,4 @@ TEST_F(SharingTest, ABlockOfAnotherSizeOrNoRequestIsRefused) {
 }
 
 }  // namespace sharing_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::live

@@ -9,7 +9,7 @@
 #include "executor/nccl/library.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 using internal::CommunicatorState;
 using internal::PollPause;
@@ -283,4 +283,4 @@ void Communicator::abort() {
 bool Communicator::healthy() const { return state_->healthy(); }
 absl::Status Communicator::status() const { return state_->status(); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

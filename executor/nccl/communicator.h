@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "executor/nccl/nccl_api.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 namespace internal {
 class CommunicatorState;
@@ -129,4 +129,4 @@ class Communicator {
   bool posted_ = false;  // posted, not awaited
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

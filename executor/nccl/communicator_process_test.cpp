@@ -10,7 +10,7 @@
 #include "executor/nccl/testing/support.h"
 #include "executor/nccl/testing/test_rank.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 using ::testing::AnyOf;
@@ -153,10 +153,11 @@ TEST_F(CommunicatorProcessTest, AnAbortInOneProcessIsSeenByTheRest) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == scalai::executor::kRankArgument) return scalai::executor::run_rank();
+  if (argc > 1 && std::string_view(argv[1]) == scalai::executor::nccl::kRankArgument)
+    return scalai::executor::nccl::run_rank();
   ::testing::InitGoogleTest(&argc, argv);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // there are threads of the fake
   return RUN_ALL_TESTS();

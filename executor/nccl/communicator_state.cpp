@@ -8,7 +8,7 @@
 #include "executor/nccl/library.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::nccl::internal {
 
 std::chrono::microseconds PollPause::next() {
   if (std::chrono::steady_clock::now() - began_ < kAtOnce) return {};
@@ -104,4 +104,4 @@ absl::Status CommunicatorState::wait_down(std::unique_lock<std::mutex>& lock) {
   return reason_;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::nccl::internal

@@ -12,7 +12,7 @@
 #include "executor/nccl/testing/support.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 using ::testing::AllOf;
@@ -465,4 +465,4 @@ TEST_F(CommunicatorTest, LeavingWithAGroupOnItsWayAborts) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

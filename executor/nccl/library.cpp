@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 constexpr const char* kAdvice =
@@ -127,4 +127,4 @@ absl::Status nccl_status(const NcclApi& api, NcclResult result, std::string_view
   return with_code(result, message);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

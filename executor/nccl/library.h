@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "executor/nccl/nccl_api.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 class NcclLibrary {
  public:
@@ -49,4 +49,4 @@ std::string nccl_version_text(int code);
 // "in progress".
 absl::Status nccl_status(const NcclApi& api, NcclResult result, std::string_view what, NcclComm* comm = nullptr);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

@@ -6,7 +6,7 @@
 #include "executor/nccl/testing/support.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 using ::testing::AllOf;
@@ -102,4 +102,4 @@ TEST(NcclStatus, CodesAndText) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

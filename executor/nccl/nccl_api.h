@@ -11,7 +11,7 @@
 #include <climits>
 #include <cstddef>
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 struct NcclComm;  // opaque; owned by NCCL
 
@@ -70,4 +70,4 @@ struct NcclApi {
   const char* (*get_last_error)(NcclComm* comm) = nullptr;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

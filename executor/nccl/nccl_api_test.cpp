@@ -8,7 +8,7 @@
 
 #include "executor/nccl/nccl_api.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 #define SCALAI_SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs))
@@ -93,4 +93,4 @@ static_assert(same(&NcclApi::comm_count, &ncclCommCount));
 static_assert(same(&NcclApi::comm_user_rank, &ncclCommUserRank));
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

@@ -18,15 +18,13 @@
 #include "ptc/base/thread.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::Clock;
 using internal::ControllerCore;
 using internal::TimePoint;
 using SessionStream = grpc::ServerReaderWriter<proto::ToWorker, proto::FromWorker>;
-template <class Request>
-using CtlStream = grpc::ServerReaderWriter<proto::CtlReply, Request>;
 
 // A worker has one call at a time, or two while it joins again; so has ctl.
 constexpr int kCallsOfOneConnection = 16;
@@ -48,14 +46,13 @@ class Session final : public internal::Link, public std::enable_shared_from_this
   // Sends a heartbeat when nothing else is under way, and ends the stream when the worker was silent for too long.
   void pulse(double silence_s);
 
-  void welcome(const Welcome& welcome) override;
+  void welcome(const proto::Welcome& welcome) override;
   void deliver(const Command& command) override;
   void goodbye(const std::string& reason) override;
   void departed(int32_t host) override;
   void close(const std::string& reason, bool clean) override;
 
  private:
-  std::optional<internal::Refusal> join(ControllerCore& core, const proto::Hello& hello);
   void serve_messages(ControllerCore& core);
   std::string why_lost();
 
@@ -75,7 +72,7 @@ grpc::Status Session::serve(ControllerCore& core) {
   }
   const absl::Status started = outbox_.start([this](const proto::ToWorker& message) { return stream_.Write(message); });
   if (!started.ok()) return internal::to_grpc(started);
-  if (const auto refusal = join(core, first.hello())) {
+  if (const auto refusal = core.join(first.hello(), shared_from_this())) {
     proto::ToWorker message;
     message.mutable_refused()->set_reason(refusal->reason);
     message.mutable_refused()->set_retry(refusal->retry);
@@ -87,12 +84,6 @@ grpc::Status Session::serve(ControllerCore& core) {
   const std::lock_guard<std::mutex> lock(mutex_);
   context_ = nullptr;
   return grpc::Status::OK;
-}
-
-std::optional<internal::Refusal> Session::join(ControllerCore& core, const proto::Hello& hello) {
-  const absl::StatusOr<internal::Greeting> greeting = internal::unpack(hello);
-  if (!greeting.ok()) return internal::Refusal{message_of(greeting.status())};
-  return core.join(*greeting, shared_from_this());
 }
 
 void Session::serve_messages(ControllerCore& core) {
@@ -130,9 +121,9 @@ void Session::pulse(double silence_s) {
   outbox_.push(std::move(message));
 }
 
-void Session::welcome(const Welcome& welcome) {
+void Session::welcome(const proto::Welcome& welcome) {
   proto::ToWorker message;
-  *message.mutable_welcome() = internal::pack(welcome);
+  *message.mutable_welcome() = welcome;
   outbox_.push(std::move(message));
   const std::lock_guard<std::mutex> lock(mutex_);
   welcomed_ = true;
@@ -186,7 +177,7 @@ class WorkersService final : public proto::Workers::Service {
   grpc::Status Session(grpc::ServerContext* context, SessionStream* stream) override {
     if (grpc::Status status = guard_.admit(*context, internal::kWorkerRole); !status.ok()) return status;
     stream->SendInitialMetadata();
-    const auto session = std::make_shared<executor::Session>(*context, *stream);
+    const auto session = std::make_shared<rpc::Session>(*context, *stream);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       sessions_.insert(session);
@@ -206,81 +197,33 @@ class WorkersService final : public proto::Workers::Service {
   ControllerCore& core_;
   internal::Guard& guard_;
   std::mutex mutex_;
-  std::set<std::shared_ptr<executor::Session>> sessions_;
+  std::set<std::shared_ptr<rpc::Session>> sessions_;
 };
 
 class CtlService final : public proto::Ctl::Service {
  public:
   CtlService(CtlHandler handler, internal::Guard& guard) : handler_(std::move(handler)), guard_(guard) {}
 
-  grpc::Status Status(grpc::ServerContext* context, CtlStream<proto::CtlStatus>* stream) override {
-    return answer(*context, *stream,
-                  [](const proto::CtlStatus&) { return CtlRequest{.kind = CtlRequest::Kind::kStatus}; });
-  }
-  grpc::Status Resize(grpc::ServerContext* context, CtlStream<proto::CtlResize>* stream) override {
-    return answer(*context, *stream, [](const proto::CtlResize& request) {
-      return CtlRequest{.kind = CtlRequest::Kind::kResize, .job = request.job(), .gpus = request.gpus()};
-    });
-  }
-  grpc::Status Drain(grpc::ServerContext* context, CtlStream<proto::CtlDrain>* stream) override {
-    return answer(*context, *stream, [](const proto::CtlDrain& request) {
-      return CtlRequest{.kind = CtlRequest::Kind::kDrain, .host = request.host()};
-    });
-  }
-  grpc::Status Save(grpc::ServerContext* context, CtlStream<proto::CtlSave>* stream) override {
-    return answer(*context, *stream, [](const proto::CtlSave& request) {
-      return CtlRequest{.kind = CtlRequest::Kind::kSave, .job = request.job()};
-    });
-  }
-  grpc::Status Live(grpc::ServerContext* context, CtlStream<proto::CtlLive>* stream) override {
-    return answer(*context, *stream, [](const proto::CtlLive& request) {
-      return CtlRequest{.kind = CtlRequest::Kind::kLive,
-                        .job = request.job(),
-                        .reader = request.reader(),
-                        .keeps = {request.keeps().begin(), request.keeps().end()},
-                        .wants = request.wants(),
-                        .optimizer = request.optimizer(),
-                        .fleeting = request.fleeting(),
-                        .after_step = request.after_step(),
-                        .digest_bytes = request.digest_bytes(),
-                        .stats = request.stats(),
-                        .version = request.version(),
-                        .host_name = request.host_name(),
-                        .transport_address = request.transport_address(),
-                        .touch = touch_of(request)};
-    });
-  }
-
- private:
-  static std::optional<CtlRequest::Touch> touch_of(const proto::CtlLive& request) {
-    if (!request.has_touch()) return std::nullopt;
-    const proto::LiveTouch& touch = request.touch();
-    return CtlRequest::Touch{.version = touch.version(),
-                             .blocks = {touch.blocks().begin(), touch.blocks().end()},
-                             .bytes = {touch.bytes().begin(), touch.bytes().end()},
-                             .dropped = {touch.dropped().begin(), touch.dropped().end()},
-                             .unreached = {touch.unreached().begin(), touch.unreached().end()}};
-  }
-  template <class Message, class Read>
-  grpc::Status answer(grpc::ServerContext& context, CtlStream<Message>& stream, const Read& read) {
-    if (grpc::Status status = guard_.admit(context, internal::kCtlRole); !status.ok()) return status;
-    stream.SendInitialMetadata();
-    Message message;
-    if (!stream.Read(&message)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no request came");
+  grpc::Status Ask(grpc::ServerContext* context,
+                   grpc::ServerReaderWriter<proto::CtlReply, proto::CtlRequest>* stream) override {
+    if (grpc::Status status = guard_.admit(*context, internal::kCtlRole); !status.ok()) return status;
+    stream->SendInitialMetadata();
+    proto::CtlRequest request;
+    if (!stream->Read(&request)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no request came");
     if (!handler_) {
       return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "this controller takes no requests");
     }
     do {  // one after another, as long as the asker has more
-      const CtlRequest request = read(message);
-      absl::StatusOr<std::string> text = handler_(request);
-      if (!text.ok()) return internal::to_grpc(text.status());
+      absl::StatusOr<std::string> answer = handler_(request);
+      if (!answer.ok()) return internal::to_grpc(answer.status());
       proto::CtlReply reply;
-      *(request.kind == CtlRequest::Kind::kLive ? reply.mutable_live() : reply.mutable_text()) = *std::move(text);
-      stream.Write(reply);
-    } while (stream.Read(&message));
+      reply.set_answer(*std::move(answer));
+      stream->Write(reply);
+    } while (stream->Read(&request));
     return grpc::Status::OK;
   }
 
+ private:
   const CtlHandler handler_;
   internal::Guard& guard_;
 };
@@ -397,10 +340,10 @@ Server::~Server() {
 absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(const ServerOptions& options) {
   SCALAI_RETURN_IF_ERROR(ControllerCore::check(options.controller));
   SCALAI_RETURN_IF_ERROR(check_token(options.token));
-  SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, random_bytes(kMacBytes));
+  SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, secret::random_bytes(secret::kMacBytes));
   auto server = std::make_unique<Server>(options, std::move(challenge_key));
   SCALAI_RETURN_IF_ERROR(server->listen(options));
   return server;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 struct ServerOptions {
   std::string bind_address = "127.0.0.1:0";  // default: loopback only; port 0 = any free port
@@ -27,4 +27,4 @@ class ControlServer {
   static absl::StatusOr<std::unique_ptr<ControllerEnd>> start(const ServerOptions& options);
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

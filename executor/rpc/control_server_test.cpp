@@ -31,7 +31,7 @@
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -83,8 +83,8 @@ class ServerTest : public ::testing::Test {
     options.controller.missed_heartbeats = 240;  // so that only the connection can tell
     return options;
   }
-  void start(ServerOptions options) {
-    auto server = ControlServer::start(std::move(options));
+  void start(const ServerOptions& options) {
+    auto server = ControlServer::start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -250,7 +250,7 @@ TEST_F(ServerTest, AKilledWorkerIsLostAtOnce) {
   ASSERT_TRUE(first_error(echoed).ok()) << first_error(echoed);
   const int64_t id = server_->send(0, {.what = "sleep"}, 10 * kPatience_s);
   // Heartbeats would take two minutes to tell, and the command's deadline ten.
-  ASSERT_EQ(::kill(static_cast<pid_t>(workers[0].hello.pid), SIGKILL), 0);
+  ASSERT_EQ(::kill(static_cast<pid_t>(workers[0].hello->pid()), SIGKILL), 0);
   const auto lost = next_of<WorkerLost>(*server_);
   ASSERT_TRUE(lost.has_value());
   EXPECT_EQ(lost->host, 0);
@@ -260,7 +260,7 @@ TEST_F(ServerTest, AKilledWorkerIsLostAtOnce) {
   ASSERT_TRUE(done.has_value());
   EXPECT_EQ(done->id, id);
   EXPECT_TRUE(absl::IsUnavailable(done->reply.status()));
-  const int32_t killed = spawner_->pid(0) == workers[0].hello.pid ? 0 : 1;
+  const int32_t killed = spawner_->pid(0) == workers[0].hello->pid() ? 0 : 1;
   EXPECT_EQ(spawner_->wait(killed, kPatience_s)->str(), "killed by signal 9 (Killed)");
   server_->dismiss("over", kPatience_s);
   const auto left = spawner_->wait(1 - killed, kPatience_s);
@@ -335,8 +335,11 @@ TEST_F(ServerTest, AHelloWithoutARealVersionIsRefused) {
   stream->WaitForInitialMetadata();
   EXPECT_EQ(asker->check(context).value(), options().controller.run_id);
   proto::FromWorker first;
-  *first.mutable_hello() = internal::pack(internal::Greeting{.hello = worker_options().hello});
-  first.mutable_hello()->add_held()->set_version(-7);
+  proto::Hello& hello = *first.mutable_hello();
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_build_version(kVersion);
+  hello.set_host(-1);
+  hello.add_held()->set_version(-7);
   ASSERT_TRUE(stream->Write(first));
   proto::ToWorker answer;
   ASSERT_TRUE(stream->Read(&answer));
@@ -349,8 +352,11 @@ TEST_F(ServerTest, WorkersOutliveAKilledController) {
   const std::string address = free_address();
   spawn(0, "--as-controller", address);
   WorkerOptions options_of_worker = worker_at(address);
-  const std::vector<HeldState> held = {{1, StateVersion::epoch(2), 3}, {4, StateVersion::epoch(5), 6}};
-  options_of_worker.refresh = [&](Hello& hello) { hello.held = held; };
+  options_of_worker.introduce = [](proto::Hello& hello) {
+    hello.clear_held();
+    hello.add_held()->set_version(2);
+    hello.add_held()->set_version(5);
+  };
   GrpcRig rig(address);
   TestWorker worker(rig, options_of_worker);
   ASSERT_EQ(worker.host(), 0) << log_of(0);
@@ -362,7 +368,8 @@ TEST_F(ServerTest, WorkersOutliveAKilledController) {
   start(next);
   const auto joined = next_of<WorkerJoined>(*server_);
   ASSERT_TRUE(joined.has_value());
-  EXPECT_EQ(joined->hello.held, held);
+  ASSERT_EQ(joined->hello->held_size(), 2);
+  EXPECT_EQ(joined->hello->held(1).version(), 5);
   EXPECT_TRUE(first_error(server_->call_all({{0, {.what = "echo"}}}, kPatience_s)).ok());
   EXPECT_TRUE(log_.any("lost the controller at " + address));
   EXPECT_TRUE(log_.any("joined the controller at " + address + " again, epoch 2"));
@@ -380,7 +387,7 @@ TEST_F(ServerTest, AWorkerWhoseLogIsFullStays) {
     if (epoch == 1) spawn(0, "--as-worker", address);
     const auto joined = next_of<WorkerJoined>(*server_);
     ASSERT_TRUE(joined.has_value());
-    EXPECT_EQ(joined->hello.pid, spawner_->pid(0));
+    EXPECT_EQ(joined->hello->pid(), spawner_->pid(0));
     EXPECT_TRUE(first_error(server_->call_all({{0, {.what = "echo"}}}, kPatience_s)).ok());
     if (epoch == 1) server_.reset();
   }
@@ -436,4 +443,4 @@ TEST_F(ServerTest, AStoppedControllerIsSilent) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -2,23 +2,31 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "executor/rpc/controller_end.h"
 #include "executor/rpc/internal/controller_core.h"
 #include "executor/rpc/internal/worker_core.h"
 #include "executor/rpc/internal/worker_loop.h"
+#include "executor/rpc/process.h"
 #include "executor/rpc/testing/fake_network.h"
 #include "executor/rpc/testing/test_rig.h"
 #include "ptc/base/status.h"
+#include "ptc/base/version.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 enum class Kind { kFake, kGrpc };
+
+void add_held(proto::Hello& hello, int64_t epoch, int64_t step) {
+  hello.add_held()->set_version(epoch);
+  hello.mutable_held()->rbegin()->set_step(step);
+}
 
 class Control : public ::testing::TestWithParam<Kind> {
  protected:
@@ -68,40 +76,35 @@ TEST_P(Control, GivesHostsTheLowestFreeIndex) {
 TEST_P(Control, HelloAndWelcomeArriveWhole) {
   start({.run_id = "night", .epoch = 7, .max_message_bytes = 12345678});
   WorkerOptions options = worker_options(4);
-  options.hello.transport_address = std::string("\0\xff binary", 9);
-  options.hello.places = {{"g3", 77, 5, std::string("\0a", 2)}, {"h1.mem", 78, -1, ""}};
-  options.hello.held = {{2, StateVersion::epoch(9), 1000}};
+  proto::Hello said;
+  options.introduce = [&](proto::Hello& hello) {
+    hello.set_transport_address(std::string("\0\xff binary", 9));
+    hello.add_places()->set_address(std::string("\0a", 2));
+    add_held(hello, 9, 1000);
+    said = hello;
+  };
   TestWorker worker(*rig_, options);
-  const Welcome welcome = worker.end().welcome();
-  EXPECT_EQ(welcome.run_id, "night");
-  EXPECT_EQ(welcome.controller_epoch, 7);
-  EXPECT_EQ(welcome.host, 4);
-  EXPECT_EQ(welcome.heartbeat_s, 0.5);
-  EXPECT_EQ(welcome.missed_heartbeats, 40);
-  EXPECT_EQ(welcome.max_message_bytes, 12345678);
+  const proto::Welcome welcome = worker.end().welcome();
+  EXPECT_EQ(welcome.run_id(), "night");
+  EXPECT_EQ(welcome.controller_epoch(), 7);
+  EXPECT_EQ(welcome.host(), 4);
+  EXPECT_EQ(welcome.heartbeat_s(), 0.5);
+  EXPECT_EQ(welcome.missed_heartbeats(), 40);
+  EXPECT_EQ(welcome.max_message_bytes(), 12345678);
   const auto joined = next_of<WorkerJoined>(controller());
   ASSERT_TRUE(joined.has_value());
   EXPECT_EQ(joined->host, 4);
-  const Hello& hello = joined->hello;
-  EXPECT_EQ(hello.host_name, "node");
-  EXPECT_EQ(hello.pid, 1004);
-  EXPECT_EQ(hello.transport_address, options.hello.transport_address);
-  ASSERT_EQ(hello.places.size(), 2u);
-  EXPECT_EQ(hello.places[0].place, "g3");
-  EXPECT_EQ(hello.places[0].pid, 77);
-  EXPECT_EQ(hello.places[0].fd, 5);
-  EXPECT_EQ(hello.places[0].address, std::string("\0a", 2));
-  EXPECT_EQ(hello.places[1].fd, -1);
-  EXPECT_THAT(hello.held, ElementsAre(HeldState{2, StateVersion::epoch(9), 1000}));
+  EXPECT_EQ(said.host_name(), machine_name());
+  EXPECT_EQ(said.pid(), ::getpid());
+  EXPECT_EQ(joined->hello->SerializeAsString(), said.SerializeAsString());
 }
 
 TEST_P(Control, RefusesAnotherVersionNamingBoth) {
   start();
   WorkerOptions options = worker_options();
-  options.hello.build_version = "0.0.9";
+  options.introduce = [](proto::Hello& hello) { hello.set_build_version("0.0.9"); };
   EXPECT_THAT(message_of(rig_->connect(options).status()), AllOf(HasSubstr("0.0.9"), HasSubstr(kVersion)));
-  options = worker_options();
-  options.hello.protocol_version = kProtocolVersion + 1;
+  options.introduce = [](proto::Hello& hello) { hello.set_protocol_version(kProtocolVersion + 1); };
   const absl::Status status = rig_->connect(options).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(message_of(status), AllOf(HasSubstr(fmt::format("protocol {}", kProtocolVersion + 1)),
@@ -120,7 +123,7 @@ TEST_P(Control, RefusesAHostThatIsTakenOrDoesNotExist) {
   EXPECT_TRUE(absl::IsFailedPrecondition(unknown)) << unknown;
   EXPECT_THAT(message_of(unknown), HasSubstr("there is no host 2"));
   const auto second = worker();
-  options.hello.host = -1;
+  options.host = -1;
   EXPECT_THAT(message_of(rig_->connect(options).status()), HasSubstr("all 2 hosts have a worker"));
 }
 
@@ -274,7 +277,7 @@ TEST_P(Control, CallAllReturnsEarlyWhenAWorkerIsLost) {
 TEST_P(Control, AWorkerThatLostTheConnectionKeepsItsStateAndItsReplies) {
   start();
   WorkerOptions options = worker_options(0);
-  options.refresh = [](Hello& hello) { hello.held = {{1, StateVersion::epoch(5), 42}}; };
+  options.introduce = [](proto::Hello& hello) { add_held(hello, 5, 42); };
   TestWorker worker(*rig_, options);
   ASSERT_TRUE(next_of<WorkerJoined>(controller()).has_value());
   const int64_t id = controller().send(0, {.what = "wait", .body = "kept"}, kPatience_s);
@@ -288,7 +291,7 @@ TEST_P(Control, AWorkerThatLostTheConnectionKeepsItsStateAndItsReplies) {
   EXPECT_TRUE(absl::IsUnavailable(done->reply.status()));
   const auto joined = next_of<WorkerJoined>(controller());
   ASSERT_TRUE(joined.has_value());
-  EXPECT_THAT(joined->hello.held, ElementsAre(HeldState{1, StateVersion::epoch(5), 42}));
+  EXPECT_EQ(joined->hello->held_size(), 2) << "of both introductions";
   worker.gate().open();
   const auto again = controller().call_all({{.host = 0, .command = {.what = "wait", .id = id}}}, kPatience_s);
   ASSERT_TRUE(again[0].ok()) << again[0].status();
@@ -299,7 +302,7 @@ TEST_P(Control, AWorkerThatLostTheConnectionKeepsItsStateAndItsReplies) {
 TEST_P(Control, ANewControllerTakesTheWorkersOver) {
   start({.epoch = 1});
   WorkerOptions options = worker_options(3);
-  options.refresh = [](Hello& hello) { hello.held = {{0, StateVersion::epoch(2), 7}}; };
+  options.introduce = [](proto::Hello& hello) { add_held(hello, 2, 7); };
   TestWorker worker(*rig_, options);
   ASSERT_TRUE(controller().call_all({call(3, "echo", "old")}, kPatience_s)[0].ok());
   controller_.reset();
@@ -307,12 +310,12 @@ TEST_P(Control, ANewControllerTakesTheWorkersOver) {
   const auto joined = next_of<WorkerJoined>(controller());
   ASSERT_TRUE(joined.has_value());
   EXPECT_EQ(joined->host, 3);
-  EXPECT_THAT(joined->hello.held, ElementsAre(HeldState{0, StateVersion::epoch(2), 7}));
+  EXPECT_EQ(joined->hello->held(0).step(), 7);
   // Its first id is the old controller's first id too, and must not get the old reply.
   const auto outcomes = controller().call_all({call(3, "echo", "new")}, kPatience_s);
   ASSERT_TRUE(outcomes[0].ok()) << outcomes[0].status();
   EXPECT_EQ(outcomes[0]->body, "new");
-  EXPECT_EQ(worker.end().welcome().controller_epoch, 2);
+  EXPECT_EQ(worker.end().welcome().controller_epoch(), 2);
 }
 
 // Also while it works; the same controller, after a cut, is no news.
@@ -459,4 +462,4 @@ TEST_P(Control, ManyThreadsCallAtOnce) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

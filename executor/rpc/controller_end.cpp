@@ -1,6 +1,6 @@
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 absl::Status first_error(const std::vector<absl::StatusOr<Reply>>& outcomes) {
   absl::Status first;
@@ -13,4 +13,4 @@ absl::Status first_error(const std::vector<absl::StatusOr<Reply>>& outcomes) {
   return first;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "executor/rpc/messages.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 // Options of every implementation.
 struct ControllerOptions {
@@ -70,4 +70,4 @@ class ControllerEnd {
 // OK if every call has a reply and every reply is OK; otherwise the first loss, or the first other error.
 absl::Status first_error(const std::vector<absl::StatusOr<Reply>>& outcomes);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <thread>
 
 #include "executor/rpc/control_server.h"
+#include "executor/rpc/internal/handshake.h"
 #include "executor/rpc/testing/test_rig.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace ctl_test {
 
 using ::testing::HasSubstr;
@@ -31,34 +34,38 @@ class CtlTest : public ::testing::Test {
 };
 
 TEST_F(CtlTest, CtlRequestsReachTheHandler) {
-  start([](const CtlRequest& request) -> absl::StatusOr<std::string> {
-    if (request.kind == CtlRequest::Kind::kResize && request.gpus == 0) return invalid("no GPUs");
-    return fmt::format("{} {} {} {}", static_cast<int>(request.kind), request.job, request.gpus, request.host);
+  start([](const proto::CtlRequest& request) -> absl::StatusOr<std::string> {
+    if (request.has_resize() && request.resize().gpus() == 0) return invalid("no GPUs");
+    return request.SerializeAsString();
   });
   const CtlTarget target{.address = server_->address(), .token = kToken, .timeout_s = kPatience_s};
-  EXPECT_EQ(ask_controller(target, {}).value(), "0  0 -1");
-  EXPECT_EQ(ask_controller(target, {.kind = CtlRequest::Kind::kResize, .job = "a", .gpus = 8}).value(), "1 a 8 -1");
-  EXPECT_EQ(ask_controller(target, {.kind = CtlRequest::Kind::kDrain, .host = 2}).value(), "2  0 2");
-  const absl::Status refused = ask_controller(target, {.kind = CtlRequest::Kind::kResize}).status();
+  proto::CtlRequest request;
+  for (const int32_t host : {-1, 2}) {
+    request.mutable_drain()->set_host(host);
+    EXPECT_EQ(ask_controller(target, request).value(), request.SerializeAsString());
+  }
+  request.mutable_resize();
+  const absl::Status refused = ask_controller(target, request).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
-  EXPECT_THAT(message_of(refused), HasSubstr("no GPUs"));
+  EXPECT_EQ(message_of(refused), fmt::format("controller at {}: no GPUs", target.address));
 }
 
 TEST_F(CtlTest, ALineTakesManyRequestsAfterOneProof) {
-  start([](const CtlRequest& request) -> absl::StatusOr<std::string> {
-    if (!request.touch) return invalid("no touch");
-    return fmt::format("{} {} {} {} {} {}", request.reader, request.touch->version, request.touch->blocks.at(0),
-                       request.touch->bytes.at(0), request.touch->dropped.size(), request.touch->unreached.at(0));
+  start([](const proto::CtlRequest& request) -> absl::StatusOr<std::string> {
+    if (!request.live().has_touch()) return invalid("no touch");
+    return request.SerializeAsString();
   });
   CtlTarget target{.address = server_->address(), .token = kToken, .timeout_s = kPatience_s};
   auto line = CtlLine::open(target);
   ASSERT_TRUE(line.ok()) << line.status();
-  CtlRequest request{.kind = CtlRequest::Kind::kLive, .reader = 7};
+  proto::CtlRequest request;
+  request.mutable_live()->set_reader(7);
+  request.mutable_live()->mutable_touch()->add_unreached(~uint64_t{0});
   for (int64_t block = 0; block < 100; ++block) {
-    request.touch = {.version = 5, .blocks = {block}, .bytes = {3, 4}, .dropped = {1, 2}, .unreached = {~uint64_t{0}}};
-    EXPECT_EQ((*line)->ask(request).value(), fmt::format("7 5 {} 3 2 {}", block, ~uint64_t{0}));
+    request.mutable_live()->mutable_touch()->add_blocks(block);
+    EXPECT_EQ((*line)->ask(request).value(), request.SerializeAsString());
   }
-  request.touch.reset();
+  request.mutable_live()->clear_touch();
   EXPECT_TRUE(absl::IsInvalidArgument((*line)->ask(request).status()));
   EXPECT_TRUE(absl::IsUnavailable((*line)->ask(request).status())) << "an error is the last answer";
   target.token = "another-token-0123456789";
@@ -68,10 +75,30 @@ TEST_F(CtlTest, ALineTakesManyRequestsAfterOneProof) {
   target.timeout_s = 2;
   const auto brief = CtlLine::open(target).value();
   std::this_thread::sleep_for(std::chrono::milliseconds(2100));
-  request.touch = {.version = 5, .unreached = {1}};
+  request.mutable_live()->mutable_touch()->set_version(5);
   EXPECT_TRUE(absl::IsDeadlineExceeded(brief->ask(request).status()));
   server_.reset();
   EXPECT_FALSE(left->ask(request).ok()) << "the controller is gone";
+}
+
+// It has a door, and its ctl takes other requests.
+TEST_F(CtlTest, AControllerOfAnotherBuildIsNamed) {
+  class Door final : public proto::Door::Service {
+    grpc::Status Challenge(grpc::ServerContext* context,
+                           grpc::ServerReaderWriter<proto::Nothing, proto::Nothing>* stream) override {
+      context->AddInitialMetadata(internal::kChallengeKey, "a challenge");
+      stream->SendInitialMetadata();
+      return grpc::Status::OK;
+    }
+  } door;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port).RegisterService(&door);
+  const auto server = builder.BuildAndStart();
+  const CtlTarget target{.address = fmt::format("127.0.0.1:{}", port), .token = kToken, .timeout_s = kPatience_s};
+  const absl::Status status = ask_controller(target, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("no Scalai controller of this build"));
 }
 
 TEST_F(CtlTest, CtlWithoutAHandlerIsTold) {
@@ -83,4 +110,4 @@ TEST_F(CtlTest, CtlWithoutAHandlerIsTold) {
 }
 
 }  // namespace ctl_test
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -20,7 +20,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 constexpr size_t kPart = size_t{1} << 20;
@@ -121,8 +121,8 @@ class FloodTest : public ::testing::Test {
 
 TEST_F(FloodTest, LargeMessagesOfStrangersAreNotRead) {
   grpc::GenericStub stub = connect();
-  for (const char* method : {"/scalai.proto.Door/Challenge", "/scalai.proto.Workers/Session",
-                             "/scalai.proto.Ctl/Status", "/scalai.proto.Ctl/Drain", "/scalai.proto.Nobody/Knows"}) {
+  for (const char* method : {"/scalai.proto.Door/Challenge", "/scalai.proto.Workers/Session", "/scalai.proto.Ctl/Ask",
+                             "/scalai.proto.Nobody/Knows"}) {
     flood(stub, method, 3);
     EXPECT_LT(more(), int64_t{64} << 20) << method;
   }
@@ -131,7 +131,7 @@ TEST_F(FloodTest, LargeMessagesOfStrangersAreNotRead) {
 TEST_F(FloodTest, ManyCallsOfStrangersTakeLittle) {
   for (int connection = 0; connection < 3; ++connection) {
     grpc::GenericStub stub = connect();
-    for (const grpc::Status& end : flood(stub, "/scalai.proto.Ctl/Resize", 50))
+    for (const grpc::Status& end : flood(stub, "/scalai.proto.Ctl/Ask", 50))
       EXPECT_EQ(end.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   }
   EXPECT_LT(more(), int64_t{64} << 20);
@@ -161,4 +161,4 @@ TEST_F(IdleFloodTest, ConnectionsThatSayNothingKeepNobodyOut) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

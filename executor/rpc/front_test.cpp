@@ -16,7 +16,7 @@
 #include "executor/rpc/internal/party.h"
 #include "executor/rpc/testing/test_rig.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -184,4 +184,4 @@ TEST(PeerOf, ReadsGrpcsNames) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

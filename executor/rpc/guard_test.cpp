@@ -8,7 +8,7 @@
 #include "executor/rpc/testing/test_rig.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -55,4 +55,4 @@ TEST(GuardTest, AProofCountsOnceAndForOneRole) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

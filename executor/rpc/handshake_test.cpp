@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 TEST(ChallengesTest, EachCountsOnce) {
@@ -55,4 +55,4 @@ TEST(HandshakeTest, AProofIsOfOneRoleExchangeAndToken) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

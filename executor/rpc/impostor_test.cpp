@@ -16,7 +16,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -94,14 +94,14 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
   class Ctl final : public proto::Ctl::Service {
    public:
     explicit Ctl(Impostor& impostor) : impostor_(impostor) {}
-    grpc::Status Drain(grpc::ServerContext* context,
-                       grpc::ServerReaderWriter<proto::CtlReply, proto::CtlDrain>* stream) override {
+    grpc::Status Ask(grpc::ServerContext* context,
+                     grpc::ServerReaderWriter<proto::CtlReply, proto::CtlRequest>* stream) override {
       impostor_.listen_to(*context);
       lie(*context);
       proto::CtlReply reply;
-      reply.set_text("done");
+      reply.set_answer("done");
       stream->Write(reply);
-      for (proto::CtlDrain said; stream->Read(&said);) impostor_.note("a request");
+      for (proto::CtlRequest said; stream->Read(&said);) impostor_.note("a request");
       return grpc::Status::OK;
     }
 
@@ -111,7 +111,7 @@ class Impostor final : public proto::Workers::Service, public proto::Door::Servi
 
   static void lie(grpc::ServerContext& context) {
     context.AddInitialMetadata(internal::kRunKey, "run");
-    context.AddInitialMetadata(internal::kProofKey, std::string(kMacBytes, 'x'));
+    context.AddInitialMetadata(internal::kProofKey, std::string(secret::kMacBytes, 'x'));
   }
   void note(std::string text) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -197,12 +197,13 @@ TEST_P(ImpostorTest, CtlKeepsTheTokenAndItsRequest) {
   const std::string address = rig.start({}).value()->address();
   const Impostor impostor(address, GetParam());
   ASSERT_TRUE(impostor.listens());
-  const auto answer = ask_controller({.address = address, .token = kToken, .timeout_s = kPatience_s},
-                                     {.kind = CtlRequest::Kind::kDrain, .host = 2});
+  proto::CtlRequest drain;
+  drain.mutable_drain()->set_host(2);
+  const auto answer = ask_controller({.address = address, .token = kToken, .timeout_s = kPatience_s}, drain);
   EXPECT_TRUE(absl::IsUnauthenticated(answer.status())) << answer.status();
   EXPECT_THAT(message_of(answer.status()), HasSubstr("does not know the token"));
   EXPECT_THAT(impostor.received(), Each(Not(AnyOf(HasSubstr(kToken), HasSubstr("a request")))));
 }
 
 }  // namespace
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -8,8 +8,10 @@
 #include "executor/rpc/internal/worker_core.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "ptc/base/version.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::ControllerCore;
@@ -33,9 +35,9 @@ ControllerOptions checked(ControllerOptions options) {
 class InlineLink final : public internal::Link {
  public:
   explicit InlineLink(std::shared_ptr<InlineWorker> worker) : worker_(std::move(worker)) {}
-  void welcome(const Welcome& welcome) override {
-    worker_->host = welcome.host;
-    worker_->core.adopt(welcome.controller_epoch);
+  void welcome(const proto::Welcome& welcome) override {
+    worker_->host = welcome.host();
+    worker_->core.adopt(welcome.controller_epoch());
   }
   void deliver(const Command& command) override { worker_->inbox.push_back(command); }
   void goodbye(const std::string&) override { worker_->dismissed = true; }
@@ -55,7 +57,7 @@ class InlineControl::Core final : public ControllerCore {
 
   std::string address() const override { return "inline"; }
   TimePoint now() const override { return now_; }
-  absl::Status add(const Hello& hello, CommandHandler handler);
+  absl::Status add(int32_t host, CommandHandler handler);
 
   std::function<Fault(int32_t, const Command&)> fault;
 
@@ -75,12 +77,17 @@ class InlineControl::Core final : public ControllerCore {
   std::vector<Station> stations_;
 };
 
-absl::Status InlineControl::Core::add(const Hello& hello, CommandHandler handler) {
+absl::Status InlineControl::Core::add(int32_t host, CommandHandler handler) {
+  proto::Hello hello;
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_build_version(kVersion);
+  hello.set_host(host);
+  hello.set_instance(next_instance_++);
   Station station;
   station.worker = std::make_shared<InlineWorker>();
   station.worker->handler = std::move(handler);
   station.link = std::make_shared<InlineLink>(station.worker);
-  if (const auto refusal = join({.hello = hello, .instance = next_instance_++}, station.link)) {
+  if (const auto refusal = join(hello, station.link)) {
     return absl::FailedPreconditionError(refusal->reason);
   }
   stations_.push_back(std::move(station));
@@ -122,10 +129,8 @@ InlineControl::InlineControl(ControllerOptions options, uint64_t seed)
 InlineControl::~InlineControl() = default;
 
 ControllerEnd& InlineControl::controller() { return *core_; }
-absl::Status InlineControl::join(const Hello& hello, CommandHandler handler) {
-  return core_->add(hello, std::move(handler));
-}
+absl::Status InlineControl::join(int32_t host, CommandHandler handler) { return core_->add(host, std::move(handler)); }
 void InlineControl::set_fault(std::function<Fault(int32_t, const Command&)> fault) { core_->fault = std::move(fault); }
 double InlineControl::time_s() const { return std::chrono::duration<double>(core_->now().time_since_epoch()).count(); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

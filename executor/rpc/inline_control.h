@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 enum class Fault {
   kNone,
@@ -29,7 +29,7 @@ class InlineControl {
   // Valid as long as this object.
   ControllerEnd& controller();
   // A worker joins; handlers must not wait for each other. FailedPrecondition: refused.
-  absl::Status join(const Hello& hello, CommandHandler handler);
+  absl::Status join(int32_t host, CommandHandler handler);
   // `fault` is queried before each command that is about to run.
   void set_fault(std::function<Fault(int32_t host, const Command& command)> fault);
   // Virtual seconds since the start.
@@ -40,4 +40,4 @@ class InlineControl {
   const std::unique_ptr<Core> core_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

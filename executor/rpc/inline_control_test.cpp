@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using ::testing::HasSubstr;
@@ -20,7 +20,7 @@ class Inline : public ::testing::Test {
     auto control = std::make_unique<InlineControl>(ControllerOptions{.hosts = 3}, seed);
     ran_.clear();
     for (int32_t host = 0; host < 3; ++host) {
-      const absl::Status status = control->join({.host = host}, [this, host](const Command& command) {
+      const absl::Status status = control->join(host, [this, host](const Command& command) {
         ran_.push_back(std::to_string(host) + command.what);
         return Reply{.body = command.what, .last = command.what == "exit"};
       });
@@ -101,12 +101,12 @@ TEST_F(Inline, WorkersLeaveByALastReplyOrDismissed) {
 TEST_F(Inline, ALostHostMayJoinAgain) {
   const auto control = make(1);
   control->controller().cut(1, "cut");
-  EXPECT_FALSE(control->join({.host = 0}, nullptr).ok()) << "host 0 is there";
-  EXPECT_TRUE(control->join({.host = 1}, [](const Command&) { return Reply{.body = "new"}; }).ok());
+  EXPECT_FALSE(control->join(0, nullptr).ok()) << "host 0 is there";
+  EXPECT_TRUE(control->join(1, [](const Command&) { return Reply{.body = "new"}; }).ok());
   const auto outcomes = control->controller().call_all({{1, {.what = "a"}}}, 10);
   ASSERT_TRUE(outcomes[0].ok());
   EXPECT_EQ(outcomes[0]->body, "new");
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -16,7 +16,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 // The local address of a socket that would send to `info`. A datagram socket sends nothing when it is connected.
@@ -92,4 +92,4 @@ absl::StatusOr<Interface> interface_to(const std::string& address) {
   return absl::UnavailableError(fmt::format("no controller at {}: this machine has no way there", address));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 struct Interface {
   std::string name;       // "lo", "eth0"
@@ -18,4 +18,4 @@ struct Interface {
 // known, or there is no way to it.
 absl::StatusOr<Interface> interface_to(const std::string& address);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

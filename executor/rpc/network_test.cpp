@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 TEST(NetworkTest, LoopbackIsKnown) {
@@ -47,4 +47,4 @@ TEST(NetworkTest, BadAddressesAreErrors) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

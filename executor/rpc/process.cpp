@@ -18,7 +18,7 @@
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -172,4 +172,4 @@ pid_t Spawner::pid(int32_t host) const {
 
 std::string Spawner::log_file(int32_t host) const { return fmt::format("{}/worker-{}.log", log_folder_, host); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 // Host name of this machine; "unknown" if there is none.
 std::string machine_name();
@@ -87,4 +87,4 @@ class Spawner {
   std::map<int32_t, Process> running_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -15,7 +15,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using ::testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST_F(ProcessTest, EndingAllKillsWhoeverStays) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

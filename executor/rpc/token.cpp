@@ -13,7 +13,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
@@ -90,4 +90,4 @@ absl::Status check_token(const std::string& token) {
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

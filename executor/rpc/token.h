@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 inline constexpr const char* kTokenVariable = "SCALAI_TOKEN";
 
@@ -22,4 +22,4 @@ absl::Status write_token(const std::string& file, const std::string& token);
 // InvalidArgument unless 16 to 512 printable ASCII characters without blanks. Messages never contain the token.
 absl::Status check_token(const std::string& token);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -11,7 +11,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST_F(TokenTest, BadOnesAreRefusedWithoutShowingThem) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

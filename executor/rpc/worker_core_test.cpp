@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST_F(WorkerCoreTest, ANewEpochWhileACommandRunsDoesNotInheritItsReply) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -18,7 +18,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/utf8.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 constexpr double kMoment_s = 2;  // from the end of a connection to that of its process
@@ -130,4 +130,4 @@ std::string WorkerDeaths::describe(int32_t number, const ProcessEnd& end) {
   return known_[number] = text;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -13,7 +13,7 @@
 
 #include "executor/rpc/process.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 // Sees that the kernel killed processes for memory: by the counter of our control group, and by its log where that may
 // be read. Both may be absent.
@@ -65,4 +65,4 @@ class WorkerDeaths {
   std::map<int32_t, std::string> known_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -11,7 +11,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/scratch_folder.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using ::testing::AllOf;
@@ -96,4 +96,4 @@ TEST_F(WorkerDeathsTest, OfALongLogTheEndIsTold) {
 TEST(OomWatch, OfThisProcess) { EXPECT_EQ(OomWatch().killed(::getpid()), ""); }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -9,16 +9,20 @@
 #include "absl/status/status.h"
 #include "executor/rpc/messages.h"
 
-namespace scalai::executor {
+namespace scalai::proto {
+class Welcome;
+}
+
+namespace scalai::executor::rpc {
 
 struct WorkerOptions {
   std::string address;  // "127.0.0.1:7000"
   std::string token;
   std::string ca_file;  // set: TLS, and one of these must have signed the controller's certificate
-  Hello hello;
-  // Called before each attempt to join again, on another thread than the handler: updates changed fields (held,
-  // places).
-  std::function<void(Hello&)> refresh;
+  int32_t host = -1;    // index in the scenario; -1 = the controller chooses
+  // Called before the worker joins, and again before it joins after a loss, then on another thread than the handler:
+  // fills in what is the worker's own (transport_address, places, held).
+  std::function<void(proto::Hello&)> introduce;
   // Called when the controller has lost another host's worker, at once, also during a command; on another thread than
   // the handler.
   std::function<void(int32_t host)> departed;
@@ -35,7 +39,7 @@ class WorkerEnd {
  public:
   virtual ~WorkerEnd() = default;
   // The last message of the controller at a join. Any thread.
-  virtual Welcome welcome() const = 0;
+  virtual proto::Welcome welcome() const = 0;
   // Runs commands until the end of the session. OK: dismissed, stopped, or a reply had `last`. Unavailable: no
   // controller for orphan_timeout_s, or only such that refused this worker or did not prove that they know the token.
   virtual absl::Status run(const CommandHandler& handler) = 0;
@@ -43,4 +47,4 @@ class WorkerEnd {
   virtual void stop(const std::string& reason) = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

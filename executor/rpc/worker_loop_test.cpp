@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace worker_loop_test {
 
 using ::testing::HasSubstr;
@@ -14,7 +15,7 @@ using ::testing::HasSubstr;
 class DeafDialer final : public Dialer {
  public:
   explicit DeafDialer(int& dials) : dials_(dials) {}
-  absl::StatusOr<std::shared_ptr<Wire>> dial(const Greeting&) override {
+  absl::StatusOr<std::shared_ptr<Wire>> dial(const proto::Hello&) override {
     ++dials_;
     return absl::UnavailableError("connection refused");
   }
@@ -35,4 +36,4 @@ TEST(WorkerLoop, AsksLessAndLessOften) {
 }
 
 }  // namespace worker_loop_test
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -17,11 +17,10 @@
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 using internal::Clock;
-using internal::Greeting;
 using internal::Incoming;
 using internal::TimePoint;
 
@@ -48,9 +47,9 @@ class Stream final : public internal::Wire {
   // Starts the threads, then the call. ResourceExhausted: there is no room for them.
   absl::Status begin();
   // Waits for the controller's proof; nothing is read or said before. Then says hello and waits for the answer.
-  absl::Status introduce(const Greeting& greeting);
+  absl::Status introduce(const proto::Hello& hello);
 
-  const Welcome& welcome() const override { return welcome_; }
+  const proto::Welcome& welcome() const override { return welcome_; }
   std::optional<Incoming> read() override;
   std::string reason() override;
   void reply(const Reply& reply) override;
@@ -76,7 +75,7 @@ class Stream final : public internal::Wire {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromWorker, proto::ToWorker>> stream_;
   internal::Outbox<proto::FromWorker> outbox_;
-  Welcome welcome_;
+  proto::Welcome welcome_;
   bool read_ended_ = false;               // of the reading thread
   std::optional<grpc::Status> finished_;  // of the reading thread
 
@@ -162,11 +161,11 @@ absl::Status Stream::prove() {
   return absl::UnavailableError(was_silent ? "it does not answer" : "it closed the connection: " + message_of(end));
 }
 
-absl::Status Stream::introduce(const Greeting& greeting) {
+absl::Status Stream::introduce(const proto::Hello& hello) {
   SCALAI_RETURN_IF_ERROR(prove());
-  proto::FromWorker hello;
-  *hello.mutable_hello() = internal::pack(greeting);
-  outbox_.push(std::move(hello));
+  proto::FromWorker first;
+  *first.mutable_hello() = hello;
+  outbox_.push(std::move(first));
   proto::ToWorker answer;
   if (!read(&answer)) {
     outbox_.close();
@@ -178,11 +177,11 @@ absl::Status Stream::introduce(const Greeting& greeting) {
     return internal::status_of({.reason = answer.refused().reason(), .retry = answer.refused().retry()});
   }
   if (!answer.has_welcome()) return absl::FailedPreconditionError("its first message is no welcome");
-  welcome_ = internal::unpack(answer.welcome());
-  if (welcome_.run_id != run_id_) return absl::FailedPreconditionError("it proved another run than it welcomes to");
+  welcome_ = answer.welcome();
+  if (welcome_.run_id() != run_id_) return absl::FailedPreconditionError("it proved another run than it welcomes to");
   const std::lock_guard<std::mutex> lock(mutex_);
-  heartbeat_s_ = welcome_.heartbeat_s;
-  silence_s_ = welcome_.heartbeat_s * welcome_.missed_heartbeats;
+  heartbeat_s_ = welcome_.heartbeat_s();
+  silence_s_ = welcome_.heartbeat_s() * welcome_.missed_heartbeats();
   last_received_ = Clock::now();
   changed_.notify_all();
   return absl::OkStatus();
@@ -208,9 +207,9 @@ std::string Stream::reason() {
 
 void Stream::reply(const Reply& reply) {
   proto::FromWorker message;
-  if (static_cast<int64_t>(reply.body.size()) > welcome_.max_message_bytes) {
-    Reply too_large{.status = absl::ResourceExhaustedError(fmt::format("the reply has {} bytes; the limit is {}",
-                                                                       reply.body.size(), welcome_.max_message_bytes)),
+  if (static_cast<int64_t>(reply.body.size()) > welcome_.max_message_bytes()) {
+    Reply too_large{.status = absl::ResourceExhaustedError(fmt::format(
+                        "the reply has {} bytes; the limit is {}", reply.body.size(), welcome_.max_message_bytes())),
                     .id = reply.id,
                     .controller_epoch = reply.controller_epoch,
                     .seconds = reply.seconds};
@@ -233,7 +232,7 @@ class GrpcDialer final : public internal::Dialer {
   GrpcDialer(std::shared_ptr<grpc::Channel> channel, const WorkerOptions& options)
       : channel_(std::move(channel)), address_(options.address), token_(options.token) {}
 
-  absl::StatusOr<std::shared_ptr<internal::Wire>> dial(const Greeting& greeting) override {
+  absl::StatusOr<std::shared_ptr<internal::Wire>> dial(const proto::Hello& hello) override {
     if (!internal::wait_connected(*channel_, Clock::now() + internal::seconds(kDial_s))) {
       return absl::UnavailableError("no controller listens there, or only one end uses TLS");
     }
@@ -243,7 +242,7 @@ class GrpcDialer final : public internal::Dialer {
     if (status.ok()) {
       auto stream = std::make_shared<Stream>(channel_, *std::move(asker));
       status = stream->begin();
-      if (status.ok()) status = stream->introduce(greeting);
+      if (status.ok()) status = stream->introduce(hello);
       if (status.ok()) return stream;
     }
     // The loop adds the address to Unavailable.
@@ -267,4 +266,4 @@ absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerSession::connect(WorkerOptions 
   return internal::WorkerLoop::connect(std::move(options), std::move(dialer));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

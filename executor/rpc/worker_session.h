@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "executor/rpc/worker_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 class WorkerSession {
  public:
@@ -16,4 +16,4 @@ class WorkerSession {
   static absl::StatusOr<std::unique_ptr<WorkerEnd>> connect(WorkerOptions options);
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

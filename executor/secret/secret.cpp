@@ -12,7 +12,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::secret {
 namespace {
 
 void append(std::string& text, std::string_view part) {
@@ -51,4 +51,4 @@ bool same_secret(std::string_view a, std::string_view b) {
 
 std::string key_for(std::string_view token, std::string_view purpose) { return mac_of(token, {"key", purpose}); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::secret

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::secret {
 
 inline constexpr size_t kMacBytes = 32;
 inline constexpr size_t kNonceBytes = 32;
@@ -28,4 +28,4 @@ bool same_secret(std::string_view a, std::string_view b);
 // A key for one purpose: HMAC(token, purpose). Nobody gets from one of these to the token or to another key.
 std::string key_for(std::string_view token, std::string_view purpose);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::secret

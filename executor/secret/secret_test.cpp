@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace scalai::executor {
+namespace scalai::executor::secret {
 namespace {
 
 std::string hex(std::string_view bytes) {
@@ -47,4 +47,4 @@ TEST(SecretTest, RandomBytesDiffer) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::secret

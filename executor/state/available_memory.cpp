@@ -9,7 +9,7 @@
 
 #include "ptc/base/file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
@@ -78,4 +78,4 @@ int64_t available_memory(const std::string& root) {
   return available;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

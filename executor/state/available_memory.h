@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // Bytes: the minimum of MemAvailable and the remainder of this process's control groups (v1 and v2), with their
 // inactive file pages counted as free. A missing or unreadable file sets no limit. `root` is prepended to every path
 // (for tests).
 int64_t available_memory(const std::string& root = "");
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -7,7 +7,7 @@
 
 #include "ptc/base/file.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 namespace {
 
 // A made-up root folder.
@@ -65,4 +65,4 @@ TEST(AvailableMemory, OfThisMachineIsPositive) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -14,7 +14,7 @@
 #include "ptc/state/tensor/codec.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 static_assert(std::endian::native == std::endian::little, "content and hashes are defined on little-endian bytes");
 
@@ -237,4 +237,4 @@ uint64_t hash_box(const Source& src, const Box& part) {
   return XXH3_64bits_digest(state.get());
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -21,7 +21,7 @@
 #include "ptc/state/tensor/box.h"
 #include "ptc/state/tensor/dtype.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // Identity of a tensor of a job.
 struct ContentKey {
@@ -60,4 +60,4 @@ uint64_t hash_box(const Content& content, const Box& part, DType dtype);
 // … and of the present ones. Equal bytes give equal hashes at any place.
 uint64_t hash_box(const Source& src, const Box& part);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -7,7 +7,7 @@
 #include "ptc/state/tensor/dtype.h"
 #include "ptc/state/tensor/host_device.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 // Number of elements that share (u, v).
 inline constexpr int64_t kBlockBits = 16;
@@ -92,4 +92,4 @@ SCALAI_HOST_DEVICE SCALAI_ALWAYS_INLINE void with_element(tensor::DType dtype, V
   }
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

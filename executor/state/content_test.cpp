@@ -10,7 +10,7 @@
 #include "executor/state/testing/support.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 using tensor::Shape;
 
@@ -239,4 +239,4 @@ TEST(Content, HashesOfContentAndOfBytesAgree) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

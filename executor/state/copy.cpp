@@ -7,7 +7,7 @@
 #include "ptc/base/status.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 using internal::Loop;
 using internal::Runs;
@@ -102,4 +102,4 @@ std::vector<std::span<const std::byte>> rows_of(const Box& part, const Source& a
   return rows_at(part, array.box, array.dtype, array.data);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

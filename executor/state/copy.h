@@ -10,7 +10,7 @@
 
 #include "executor/state/view.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // Copies the elements of `part`. CHECK: it lies in both boxes, and the types are convertible. The arrays must not
 // overlap. An empty part has no effect.
@@ -28,4 +28,4 @@ int64_t row_bytes(const Box& part, const Box& array, DType dtype);
 std::vector<std::span<std::byte>> rows_of(const Box& part, const Target& array);
 std::vector<std::span<const std::byte>> rows_of(const Box& part, const Source& array);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -8,7 +8,7 @@
 #include "executor/state/testing/support.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 using tensor::Shape;
 
@@ -158,4 +158,4 @@ TEST(Copy, RowsAreThePartInOrder) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

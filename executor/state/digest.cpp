@@ -9,7 +9,7 @@
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 static_assert(std::endian::native == std::endian::little, "digests are defined on little-endian bytes");
 
@@ -135,4 +135,4 @@ std::vector<Box> digest_chunks(const Box& box, DType dtype, int64_t bytes) {
   return chunks;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -15,7 +15,7 @@
 
 #include "executor/state/view.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // CHECK: `part` lies in src.box.
 uint64_t box_digest(const Source& src, const Box& part);
@@ -31,4 +31,4 @@ uint64_t element_sum(const tensor::Shape& shape, const Source& src, const Box& p
 // dimension, the first that can be cut. Both ends of a comparison cut alike. CHECK: bytes > 0.
 std::vector<Box> digest_chunks(const Box& box, DType dtype, int64_t bytes);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -5,7 +5,7 @@
 
 #include "ptc/state/tensor/host_device.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 inline constexpr uint32_t kLeafBytes = 128;
 
@@ -41,4 +41,4 @@ SCALAI_HOST_DEVICE inline uint64_t digest_of_leaves(uint64_t sum, uint64_t bytes
   return avalanche(sum + bytes * kPrime3);
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -10,7 +10,7 @@
 #include "executor/state/copy.h"
 #include "executor/state/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 
 constexpr uint64_t kP1 = 11400714785074694791u;
@@ -234,4 +234,4 @@ TEST(DigestChunks, AreRunsOfSlicesThatCoverTheBoxOnce) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 constexpr uint64_t kMagic = 0x5343414c41494452;  // "SCALAIDR"
 constexpr uint32_t kSchemaVersion = 1;
@@ -162,4 +162,4 @@ std::vector<Piece> Directory::find(const VersionKey& key, TensorId tensor, const
   return overlapping(pieces->second, box);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

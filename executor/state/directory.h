@@ -17,7 +17,7 @@
 #include "executor/state/view.h"
 #include "ptc/base/ids.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // One version of one job's state.
 struct VersionKey {
@@ -67,4 +67,4 @@ class Directory {
   std::map<VersionKey, TensorPieces> versions_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

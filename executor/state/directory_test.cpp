@@ -8,7 +8,7 @@
 
 #include "executor/state/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 constexpr int64_t kCapacity = int64_t{1} << 30;
 
@@ -132,4 +132,4 @@ TEST(Directory, NamesAnotherVersionOfTheFormat) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -6,7 +6,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 std::optional<uint64_t> FreeSpace::take(int64_t bytes) {
   SCALAI_CHECK(bytes > 0, std::to_string(bytes));
@@ -71,4 +71,4 @@ std::vector<std::pair<uint64_t, uint64_t>> add_range(Ranges& ranges, uint64_t be
   return added;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

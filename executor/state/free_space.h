@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 class FreeSpace {
  public:
@@ -36,4 +36,4 @@ using Ranges = std::map<uint64_t, uint64_t>;
 // Adds the non-empty range [begin, end); returns the parts of it that were new, in order.
 std::vector<std::pair<uint64_t, uint64_t>> add_range(Ranges& ranges, uint64_t begin, uint64_t end);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -6,7 +6,7 @@
 
 #include "ptc/base/random.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 namespace {
 using Pairs = std::vector<std::pair<uint64_t, uint64_t>>;
 
@@ -126,4 +126,4 @@ TEST(Ranges, RandomAgainstAnArray) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <fstream>
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 HugePageSupport huge_page_support(const std::string& root) {
   const std::string folder = root + "/sys/kernel/mm/transparent_hugepage/";
@@ -82,4 +82,4 @@ int64_t bytes_on_huge_pages(const void* base, size_t bytes) {
   return found;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 enum class HugePages {
   kAuto,     // where the kernel has them
@@ -42,4 +42,4 @@ void* map_shared(int fd, size_t bytes, int protection, int64_t grain);
 // pages there are.
 int64_t bytes_on_huge_pages(const void* base, size_t bytes);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

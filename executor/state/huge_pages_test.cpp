@@ -19,7 +19,7 @@
 #include "executor/state/segment.h"
 #include "executor/state/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace huge_pages_test {
 
 using ::testing::HasSubstr;
@@ -158,4 +158,4 @@ TEST(HugeSegment, AReaderHasItsBytes) {
 }
 
 }  // namespace huge_pages_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -17,7 +17,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 // Identifies a segment for other processes of the machine; plain numbers, sent over the control plane.
 struct SegmentAddress {
@@ -78,4 +78,4 @@ inline absl::StatusOr<SharedPart> Memory::share(uint64_t) const {
   return invalid("this memory is mapped by its address, not by parts");
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -17,7 +17,7 @@
 #include "executor/state/store.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 constexpr TensorId kTensor(4);
 const VersionKey kKey{0, StateVersion::epoch(1)};
@@ -100,6 +100,6 @@ int main_with(int count, char** arguments) {
   return 0;
 }
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state
 
-int main(int count, char** arguments) { return scalai::executor::main_with(count, arguments); }
+int main(int count, char** arguments) { return scalai::executor::state::main_with(count, arguments); }

@@ -22,7 +22,7 @@
 #include "executor/state/segment.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 using internal::SegmentHeader;
 
@@ -197,4 +197,4 @@ int64_t PeerSegment::capacity() const { return static_cast<int64_t>(mapping_->by
 const std::byte* PeerSegment::base() const { return static_cast<const std::byte*>(mapping_->base); }
 const SegmentAddress& PeerSegment::address() const { return mapping_->address; }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "executor/state/segment.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 class PeerSegment {
  public:
@@ -54,4 +54,4 @@ class PeerSegment {
   std::unique_ptr<Mapping> mapping_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

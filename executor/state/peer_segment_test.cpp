@@ -22,7 +22,7 @@
 #include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 constexpr TensorId kTensor(4);
 const VersionKey kKey{0, StateVersion::epoch(1)};
@@ -275,4 +275,4 @@ TEST(PeerSegment, SaysWhenTheHeaderMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

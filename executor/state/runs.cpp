@@ -2,7 +2,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 namespace {
 int64_t offset_of(const tensor::Box& part, const tensor::Box& box,
                   const std::array<int64_t, tensor::kMaxRank>& strides) {
@@ -45,4 +45,4 @@ Runs runs_of(const tensor::Box& part, const tensor::Box& a, const tensor::Box& b
   return runs;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

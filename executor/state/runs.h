@@ -7,7 +7,7 @@
 
 #include "ptc/state/tensor/box.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 // One loop: `count` steps; each advances by step_a elements in a and step_b elements in b.
 struct Loop {
@@ -54,4 +54,4 @@ bool for_each_run(const Runs& runs, Visit visit) {
   }
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -19,7 +19,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 using internal::SegmentHeader;
 
@@ -332,8 +332,8 @@ SegmentAddress Segment::address() const { return {::getpid(), mapping_->fd, mapp
 int64_t Segment::bytes_in_use() const { return in_use_; }
 int64_t Segment::bytes_peak() const { return peak_; }
 int64_t Segment::bytes_on_huge_pages() const {
-  return executor::bytes_on_huge_pages(mapping_->base, static_cast<size_t>(mapping_->capacity));
+  return state::bytes_on_huge_pages(mapping_->base, static_cast<size_t>(mapping_->capacity));
 }
 int64_t Segment::page_bytes() { return ::sysconf(_SC_PAGESIZE); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

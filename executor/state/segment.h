@@ -26,7 +26,7 @@
 #include "executor/state/huge_pages.h"
 #include "executor/state/memory.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 struct SegmentOptions {
   std::string name = "state";               // shown in /proc/PID/fd and /proc/PID/maps
@@ -108,4 +108,4 @@ class Segment : public Memory {
   uint64_t directory_ = 0;  // offset of the directory's allocation, 0 = none
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -14,7 +14,7 @@
 
 #include "executor/state/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 const int64_t kPage = Segment::page_bytes();
 
@@ -220,4 +220,4 @@ TEST(Segment, MovesAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 absl::StatusOr<StateVersion> StateVersion::from_wire(int64_t number) {
   if (number >= 0 || number == kStaged) return StateVersion(number);
@@ -17,4 +17,4 @@ std::string StateVersion::str() const {
   return number_ == kInitial ? "initial state" : fmt::format("snapshot {}", number_ - kInitial);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

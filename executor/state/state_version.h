@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 class StateVersion {
  public:
@@ -69,4 +69,4 @@ class StateVersion {
   int64_t number_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace state_version_test {
 
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
@@ -74,4 +74,4 @@ TEST(StateVersionDeathTest, NumbersOutsideAKindAreBugs) {
 }
 
 }  // namespace state_version_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -7,7 +7,7 @@
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace {
 std::string str(const VersionKey& key, TensorId tensor, const Box& box) {
   return fmt::format("tensor {} box {} of {}", tensor.value, box.str(), key.str());
@@ -280,4 +280,4 @@ absl::StatusOr<SharedPart> Store::share(uint64_t offset) const {
 }
 const std::byte* Store::base() const { return memory_->data(0); }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -28,7 +28,7 @@
 #include "executor/state/segment.h"
 #include "executor/state/view.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 struct TensorBox {
   TensorId tensor;
@@ -108,4 +108,4 @@ class Store {
   int64_t live_bytes_ = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

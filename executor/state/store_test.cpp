@@ -12,7 +12,7 @@
 #include "executor/state/peer_segment.h"
 #include "executor/state/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 namespace store_test {
 const int64_t kPage = Segment::page_bytes();
 constexpr TensorId kT(4);
@@ -302,4 +302,4 @@ TEST(Store, ThreadsMayUseItAtOnce) {
 }
 
 }  // namespace store_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -7,7 +7,7 @@
 #include "ptc/state/tensor/box.h"
 #include "ptc/state/tensor/dtype.h"
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 using tensor::Box;
 using tensor::DType;
@@ -27,4 +27,4 @@ struct Target {
   Source source() const { return {box, dtype, data}; }
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -18,7 +18,10 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
+
+using state::StateVersion;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -34,7 +37,8 @@ int64_t next_due(int64_t first, int64_t held, int64_t every) {
   return first + every * ((held - first) / every + 1);
 }
 
-Sync::Sync(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPool& pool, Options options)
+Sync::Sync(const cluster::Cluster& cluster, rpc::ControllerEnd& controller, controller::WorkerPool& pool,
+           Options options)
     : cluster_(cluster), controller_(controller), pool_(pool), options_(std::move(options)) {}
 
 std::set<HostId> Sync::receivers() const {
@@ -80,7 +84,7 @@ absl::Status Sync::part() {
   return pool_.introduce();
 }
 
-absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
+absl::StatusOr<Synced> Sync::bring(const live::LiveStep& step) {
   const Clock::time_point began = Clock::now();
   const proto::LiveState& state = step.state();
   SCALAI_RETURN_IF_ERROR(check_cluster(state));
@@ -130,7 +134,7 @@ absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
   return synced;
 }
 
-absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& synced) {
+absl::Status Sync::transfer(const live::LiveStep& step, StateVersion version, Synced& synced) {
   const proto::LiveState& state = step.state();
   CommandBody body;
   CommandBody::Prepare& prepare = *body.mutable_prepare();
@@ -208,7 +212,7 @@ void Sync::forget(StateVersion version) {
 
 void Sync::serve_events(double timeout_s) {
   for (auto event = controller_.next_event(timeout_s); event; event = controller_.next_event(0)) {
-    const auto* lost = std::get_if<WorkerLost>(&*event);
+    const auto* lost = std::get_if<rpc::WorkerLost>(&*event);
     if (lost == nullptr || !pool_.is_ours(*lost)) continue;
     const HostId host(lost->host);
     say("scalai sync: lost receiver {}: {}\n", host.value - options_.first_host, printable_text(pool_.why_lost(*lost)));
@@ -220,12 +224,12 @@ void Sync::serve_events(double timeout_s) {
 void Sync::serve() {
   for (const StateVersion version : live_.take_unkept(kJob)) forget(version);
   if (!live_.waits(kJob) || !is_whole()) return;
-  ShownState shown{
+  controller::ShownState shown{
       .job = kJob, .name = held_.job, .step = held_.step, .model = held_.model, .collection = held_.collection.get()};
   for (const cluster::Host& host : cluster_.hosts) shown.gpus_of_host.push_back(host.gpus);
-  const absl::Status served =
-      live_.serve(kJob, held_.collection->epoch, held_.step, [&](StateVersion version, const LiveSteps::Kind& kind) {
-        absl::StatusOr<proto::LiveState> state = show_state(pool_, receivers(), shown, version, kind);
+  const absl::Status served = live_.serve(
+      kJob, held_.collection->epoch, held_.step, [&](StateVersion version, const controller::LiveSteps::Kind& kind) {
+        absl::StatusOr<proto::LiveState> state = controller::show_state(pool_, receivers(), shown, version, kind);
         if (!state.ok()) forget(version);
         return state;
       });
@@ -242,17 +246,17 @@ void Sync::rest(double seconds) {
     say("scalai sync: warning: {}\n", message_of(gone));
 }
 
-absl::StatusOr<std::string> Sync::answer(const CtlRequest& request) {
-  if (request.kind == CtlRequest::Kind::kStatus) return status();
-  if (request.kind != CtlRequest::Kind::kLive)
-    return invalid("these are receivers of another run's weights: ask that one");
+absl::StatusOr<std::string> Sync::answer(const proto::CtlRequest& request) {
+  if (request.has_status()) return status();
+  if (!request.has_live()) return invalid("these are receivers of another run's weights: ask that one");
+  const proto::CtlLive& live = request.live();
   {
     const std::lock_guard lock(mutex_);
-    if (!request.job.empty() && held_.step >= 0 && request.job != held_.job)
-      return invalid(fmt::format("there is no job \"{}\"", request.job));
+    if (!live.job().empty() && held_.step >= 0 && live.job() != held_.job)
+      return invalid(fmt::format("there is no job \"{}\"", live.job()));
   }
-  if (request.optimizer) return invalid("receivers have no optimizer's state");
-  return live_.answer(kJob, request, [this] { controller_.notify("a reader"); });
+  if (live.optimizer()) return invalid("receivers have no optimizer's state");
+  return live_.answer(kJob, live, [this] { controller_.notify("a reader"); });
 }
 
 std::string Sync::status() const {
@@ -270,4 +274,4 @@ std::string Sync::status() const {
                    {.indent = 2});
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -24,7 +24,7 @@
 #include "executor/controller/worker_pool.h"
 #include "executor/sync/sync_plan.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
 
 // What one step cost.
 struct Synced {
@@ -54,12 +54,12 @@ class Sync {
     std::function<bool()> stopped = {};  // bring() ends soon, with Cancelled
   };
   // All references outlive this object. The pool has both runs' hosts (joint_cluster).
-  Sync(const cluster::Cluster& cluster, ControllerEnd& controller, WorkerPool& pool, Options options);
+  Sync(const cluster::Cluster& cluster, rpc::ControllerEnd& controller, controller::WorkerPool& pool, Options options);
 
   // Brings a step. After an error all receivers are at the step before. Unavailable and others that may pass: somebody
   // was lost; receivers come back with the next call. InvalidArgument, and other lasting ones: this run's state does
   // not fit.
-  absl::StatusOr<Synced> bring(const LiveStep& step);
+  absl::StatusOr<Synced> bring(const live::LiveStep& step);
   // Whether all receivers have the last step.
   bool is_whole() const;
   // The training run is over: its memory is no longer held on to. Errors: those of WorkerPool::introduce.
@@ -68,26 +68,26 @@ class Sync {
   // Serves readers and receives losses of receivers, for so long.
   void rest(double seconds);
   // Requests of readers and of `scalai exec ctl status`.
-  absl::StatusOr<std::string> answer(const CtlRequest& request);
+  absl::StatusOr<std::string> answer(const proto::CtlRequest& request);
   // Whoever waits in answer() is told that it is over. Any thread.
   void end() { live_.end(); }
 
  private:
   absl::Status check_cluster(const proto::LiveState& state) const;
   absl::Status gather();
-  absl::Status transfer(const LiveStep& step, StateVersion version, Synced& synced);
-  absl::Status commit(StateVersion version);
-  void forget(StateVersion version);
+  absl::Status transfer(const live::LiveStep& step, state::StateVersion version, Synced& synced);
+  absl::Status commit(state::StateVersion version);
+  void forget(state::StateVersion version);
   void serve();
   void serve_events(double timeout_s);
   std::set<HostId> receivers() const;
   std::string status() const;
 
   const cluster::Cluster& cluster_;
-  ControllerEnd& controller_;
-  WorkerPool& pool_;
+  rpc::ControllerEnd& controller_;
+  controller::WorkerPool& pool_;
   const Options options_;
-  LiveSteps live_;
+  controller::LiveSteps live_;
   std::vector<std::string> peers_;  // of the training run, as introduced
   std::string planned_for_;         // the layout that plan_ is from
   std::shared_ptr<const SyncPlan> plan_;
@@ -104,4 +104,4 @@ class Sync {
   Held held_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

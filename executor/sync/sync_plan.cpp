@@ -14,7 +14,10 @@
 #include "ptc/state/collection/collection_file.h"
 #include "ptc/store/views/transforms.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
+
+using tensor::Box;
+
 namespace {
 
 using collection::Collection;
@@ -30,7 +33,7 @@ Collection copies(int ranks) {
 }
 
 // The layout of a model that is known; of another one only whole copies, or a collection.
-absl::StatusOr<Collection> layout_of(const LiveStep& step, const SyncTarget& target, int ranks) {
+absl::StatusOr<Collection> layout_of(const live::LiveStep& step, const SyncTarget& target, int ranks) {
   store::ViewSpec spec = target.layout;
   spec.naming = "logical";
   spec.optimizer = false;
@@ -128,7 +131,7 @@ cluster::Cluster joint_cluster(const proto::LiveState& state, const std::vector<
   return cluster;
 }
 
-absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& target) {
+absl::StatusOr<SyncPlan> plan_sync(const live::LiveStep& step, const SyncTarget& target) {
   const proto::LiveState& state = step.state();
   SCALAI_ASSIGN_OR_RETURN(
       const collection::CollectionFile file,
@@ -188,10 +191,10 @@ absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& targe
 absl::StatusOr<StepDigests> digests_of(const proto::LiveState& state) {
   StepDigests digests;
   for (const proto::BoxDigests& one : state.digests()) {
-    SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one.box()));
-    SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one.box()));
+    SCALAI_ASSIGN_OR_RETURN(const Box box, worker::box_of(one.box()));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, worker::dtype_of(one.box()));
     std::vector<uint64_t> values(one.digests().begin(), one.digests().end());
-    if (values.size() != digest_chunks(box, dtype, state.digest_bytes()).size())
+    if (values.size() != state::digest_chunks(box, dtype, state.digest_bytes()).size())
       return failed(fmt::format("the controller's answer has {} digests of tensor {} {}", values.size(),
                                 one.box().tensor(), box.str()));
     digests[{TensorId(one.box().tensor()), box}] = std::move(values);
@@ -227,7 +230,7 @@ absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const 
     for (const auto& [box, values] : by_tensor[there]) {
       known.push_back(box);
       const auto earlier = before.find({there, box});
-      const std::vector<Box> chunks = digest_chunks(box, tensor.dtype, digest_bytes);
+      const std::vector<Box> chunks = state::digest_chunks(box, tensor.dtype, digest_bytes);
       for (size_t k = 0; k < chunks.size(); ++k) {
         const bool same =
             earlier != before.end() && earlier->second.size() == chunks.size() && earlier->second[k] == (*values)[k];
@@ -247,9 +250,9 @@ absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const 
     changed.insert(changed.end(), unknown.begin(), unknown.end());
     if (plan.made[i].whole_dims > 0) changed = boxes_made_of(plan.made[i], changed);
     for (const Box& box : changed)
-      set_box(box, TensorId(static_cast<int64_t>(i)), tensor.dtype, *foreign.add_changes());
+      worker::set_box(box, TensorId(static_cast<int64_t>(i)), tensor.dtype, *foreign.add_changes());
   }
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

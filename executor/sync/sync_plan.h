@@ -26,7 +26,7 @@ class LiveState;
 class Foreign;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
 
 struct SyncTarget {
   store::ViewSpec layout;              // a layout or a collection; naming and form do not count
@@ -56,7 +56,7 @@ struct SyncPlan : SyncTensors {
 
 // InvalidArgument: the state cannot be laid out this way, or the layout has another number of ranks than the receivers
 // have devices; the plan's state that nobody holds; steps that do not fit. Errors of opening what steps read.
-absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& target);
+absl::StatusOr<SyncPlan> plan_sync(const live::LiveStep& step, const SyncTarget& target);
 
 // Digests of a step by tensor (number in the training run) and box.
 using StepDigests = std::map<std::pair<TensorId, tensor::Box>, std::vector<uint64_t>>;
@@ -66,4 +66,4 @@ absl::StatusOr<StepDigests> digests_of(const proto::LiveState& state);
 absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const StepDigests& now, int64_t digest_bytes,
                          proto::Foreign& foreign);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

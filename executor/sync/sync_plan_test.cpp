@@ -12,16 +12,17 @@
 #include "ptc/plan/testing/support.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
 namespace sync_plan_test {
 
 StepDigests digests(const std::vector<tensor::Box>& boxes, const tensor::Shape& shape, const std::vector<float>& values,
                     int64_t bytes) {
   StepDigests all;
-  const Source source{Box::whole(shape), DType::kF32, reinterpret_cast<const std::byte*>(values.data())};
+  const state::Source source{tensor::Box::whole(shape), tensor::DType::kF32,
+                             reinterpret_cast<const std::byte*>(values.data())};
   for (const tensor::Box& box : boxes) {
-    for (const tensor::Box& chunk : digest_chunks(box, DType::kF32, bytes))
-      all[{TensorId(7), box}].push_back(box_digest(source, chunk));
+    for (const tensor::Box& chunk : state::digest_chunks(box, tensor::DType::kF32, bytes))
+      all[{TensorId(7), box}].push_back(state::box_digest(source, chunk));
   }
   return all;
 }
@@ -61,10 +62,10 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
       EXPECT_FALSE(foreign.has_changes());
       continue;
     }
-    foreign.set_version(StateVersion::live(1).wire());
+    foreign.set_version(state::StateVersion::live(1).wire());
     foreign.add_tensors(7);
-    const ForeignStep step = ForeignStep::make(foreign, {{.name = "w", .shape = shape}}).value();
-    const auto parts = step.changes(TensorId(0), Box::whole(shape));
+    const worker::ForeignStep step = worker::ForeignStep::make(foreign, {{.name = "w", .shape = shape}}).value();
+    const auto parts = step.changes(TensorId(0), tensor::Box::whole(shape));
     ASSERT_TRUE(parts.has_value());
     int64_t elements = 0;
     for (const tensor::Box& part : *parts) elements += part.volume();
@@ -81,4 +82,4 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
 }
 
 }  // namespace sync_plan_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -6,7 +6,7 @@
 #include "ptc/base/random.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
 namespace sync_test {
 
 using proto::CommandBody;
@@ -137,12 +137,12 @@ TEST_F(SyncTest, ReadersOfReceiversKeepTheirStep) {
   const proto::LiveState state = ask(true, {});
   EXPECT_EQ(state.step(), 1);
   const auto has = [&](int64_t version) {
-    const std::unique_ptr<Places> places = reader_places();
+    const std::unique_ptr<worker::Places> places = reader_places();
     std::vector<float> got(19 * 2);
-    const Box box({0, 0}, {10, 2});
+    const tensor::Box box({0, 0}, {10, 2});
     return places
-        ->read(plan::Location::device(DeviceId(4)), {0, *StateVersion::from_wire(version)}, TensorId(0), box,
-               {box, DType::kF32, reinterpret_cast<std::byte*>(got.data())})
+        ->read(plan::Location::device(DeviceId(4)), {0, *state::StateVersion::from_wire(version)}, TensorId(0), box,
+               {box, tensor::DType::kF32, reinterpret_cast<std::byte*>(got.data())})
         .ok();
   };
   EXPECT_TRUE(has(state.version()));
@@ -153,10 +153,11 @@ TEST_F(SyncTest, ReadersOfReceiversKeepTheirStep) {
   EXPECT_EQ(ask(false, {}).gone_size(), 0);
   sync_->rest(0.1);
   EXPECT_FALSE(has(state.version()));
-  EXPECT_THAT(std::string(sync_->answer({.kind = CtlRequest::Kind::kResize}).status().message()),
-              HasSubstr("ask that one"));
-  EXPECT_THAT(*sync_->answer({.kind = CtlRequest::Kind::kStatus}), HasSubstr("\"step\": 2"));
+  EXPECT_THAT(std::string(sync_->answer({}).status().message()), HasSubstr("ask that one"));
+  proto::CtlRequest request;
+  request.mutable_status();
+  EXPECT_THAT(*sync_->answer(request), HasSubstr("\"step\": 2"));
 }
 
 }  // namespace sync_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

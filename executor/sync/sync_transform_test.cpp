@@ -17,7 +17,11 @@
 #include "ptc/state/transform/testing/memory_state.h"
 #include "ptc/store/safetensors/testing/write_safetensors.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
+
+using tensor::Box;
+using tensor::DType;
+
 namespace sync_transform_test {
 
 using collection::LogicalTensor;
@@ -73,9 +77,10 @@ class SyncTransformTest : public SyncTest {
     Whole whole{.shape = tensor.shape, .values = {}};
     std::vector<float> floats(static_cast<size_t>(tensor.shape.elements()));
     const Box all = Box::whole(tensor.shape);
-    const Target target{all, DType::kF32, reinterpret_cast<std::byte*>(floats.data())};
-    fill_box({ContentKey::of(tensor.name, "a"), tensor.shape, step}, all, target);
-    for (const Box& box : later) fill_box({ContentKey::of(tensor.name, "a"), tensor.shape, later_step}, box, target);
+    const state::Target target{all, DType::kF32, reinterpret_cast<std::byte*>(floats.data())};
+    state::fill_box({state::ContentKey::of(tensor.name, "a"), tensor.shape, step}, all, target);
+    for (const Box& box : later)
+      state::fill_box({state::ContentKey::of(tensor.name, "a"), tensor.shape, later_step}, box, target);
     whole.values.assign(floats.begin(), floats.end());
     return whole;
   }
@@ -84,14 +89,14 @@ class SyncTransformTest : public SyncTest {
     const proto::LiveState state = ask(true, {});
     const Collection side =
         collection::parse_collection(state.collection(), "receivers", collection::FileRole::kPlanned)->collection;
-    const std::unique_ptr<Places> places = reader_places();
-    const VersionKey key{0, *StateVersion::from_wire(state.version())};
+    const std::unique_ptr<worker::Places> places = reader_places();
+    const state::VersionKey key{0, *state::StateVersion::from_wire(state.version())};
     std::map<std::string, Whole> all;
     for (size_t i = 0; i < side.tensors.size(); ++i) {
       const LogicalTensor& tensor = side.tensors[i];
       Whole& whole = all[tensor.name] = {.dtype = tensor.dtype, .shape = tensor.shape, .values = {}};
       const Box all_of_it = Box::whole(tensor.shape);
-      std::vector<std::byte> bytes(static_cast<size_t>(packed_bytes(all_of_it, tensor.dtype)));
+      std::vector<std::byte> bytes(static_cast<size_t>(state::packed_bytes(all_of_it, tensor.dtype)));
       for (int rank = 0; rank < side.ranks(); ++rank) {
         for (const tensor::Piece& piece : side.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces) {
           const std::vector<std::byte> before = bytes;
@@ -198,7 +203,7 @@ TEST_F(SyncTransformTest, AnyLayoutHasWhatWholeTensorsGive) {
                         "cast(fp16, tensors=embedding.weight)"};
     const auto device = std::make_shared<transform::LoopingDevice>(int64_t{16} << 10);
     const bool on_device = seed % 2 == 0;
-    if (on_device) setup.backend = [device] { return std::make_shared<SteppingBackend>(device); };
+    if (on_device) setup.backend = [device] { return std::make_shared<worker::SteppingBackend>(device); };
     begin(from, weights(grid(to)), setup);
     bool failed = false;
     for (const int64_t step : {2, 3, 4}) {
@@ -388,4 +393,4 @@ TEST_F(SyncTransformTest, RowsThatNobodyHasAreRefused) {
 }
 
 }  // namespace sync_transform_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -24,7 +24,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/work_done.h"
 
-namespace scalai::executor {
+namespace scalai::executor::trainers {
 
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
@@ -145,10 +145,10 @@ absl::Status Trainers::start(DeviceId device, Trainer& trainer) {
   const FileDescriptor theirs(ends[1]);
   struct stat is {};
   if (::fstat(theirs.get(), &is) != 0) return no_shared("a socket for a trainer");
-  ProcessOptions options{
+  rpc::ProcessOptions options{
       .binary = "/bin/sh",
       // The run's secret is not theirs.
-      .arguments = {"sh", "-c", fmt::format("cd -- \"$0\" && exec env -u {} {}", kTokenVariable, program_.command),
+      .arguments = {"sh", "-c", fmt::format("cd -- \"$0\" && exec env -u {} {}", rpc::kTokenVariable, program_.command),
                     program_.folder},
       // The inode tells the socket from a file that a program between has opened in its place.
       .environment = {{"SCALAI_WORKER", fmt::format("{}:{}", SpawnOptions::kPassed, is.st_ino)},
@@ -159,7 +159,7 @@ absl::Status Trainers::start(DeviceId device, Trainer& trainer) {
   constexpr const char* kGloo = "GLOO_SOCKET_IFNAME";
   if (!program_.interface.empty() && std::getenv(kGloo) == nullptr)
     options.environment.emplace_back(kGloo, program_.interface);
-  SCALAI_ASSIGN_OR_RETURN(trainer.process, Process::start(options));
+  SCALAI_ASSIGN_OR_RETURN(trainer.process, rpc::Process::start(options));
   trainer.socket = std::move(ours);
   return absl::OkStatus();
 }
@@ -214,7 +214,7 @@ void Trainers::wait_for_news(int timeout_ms) {
 std::string Trainers::end_of(DeviceId device, Trainer& trainer, const absl::Status& why) {
   if (!trainer.process) return "it does not run";
   // One that closes its connection mostly ends; one that says what it must not goes on.
-  std::optional<ProcessEnd> end = absl::IsInvalidArgument(why) ? std::nullopt : trainer.process->wait(kEnd_s);
+  std::optional<rpc::ProcessEnd> end = absl::IsInvalidArgument(why) ? std::nullopt : trainer.process->wait(kEnd_s);
   // What it had sent counts. Its children may keep the connection open, so it need not end.
   for (size_t before = SIZE_MAX; trainer.notes.size() != before;) {
     before = trainer.notes.size();
@@ -349,4 +349,4 @@ std::pair<int, size_t> Trainers::place_of_word(DeviceId device) {
   return {shared_->memory.get(), slot(device) * sizeof(uint64_t)};
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::trainers

@@ -40,7 +40,7 @@
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/ids.h"
 
-namespace scalai::executor {
+namespace scalai::executor::trainers {
 
 // How a job's trainers are started; equal on all hosts.
 struct TrainerProgram {
@@ -102,7 +102,7 @@ class Trainers {
  private:
   struct Shared;  // the page of words, and the group
   struct Trainer {
-    std::optional<Process> process;
+    std::optional<rpc::Process> process;
     FileDescriptor socket;
     std::string received;   // the beginning of a message
     bool attached = false;  // its program has said its device; false again when an answer says that it begins anew
@@ -125,4 +125,4 @@ class Trainers {
   std::map<DeviceId, size_t> slots_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::trainers

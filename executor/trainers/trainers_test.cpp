@@ -15,7 +15,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::trainers {
 namespace {
 
 using ::testing::HasSubstr;
@@ -234,4 +234,4 @@ TEST_F(TrainersTest, OneWhoSpeaksOutOfTurnIsKilled) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::trainers

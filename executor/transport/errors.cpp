@@ -4,7 +4,7 @@
 
 #include "ptc/base/units.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 absl::Status not_connected(HostId peer) {
   return absl::UnavailableError(fmt::format("peer h{}: not connected", peer.value));
@@ -36,4 +36,4 @@ std::string bad_address(HostId peer) {
   return fmt::format("peer h{}: not the address of a transport of this run and build", peer.value);
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -10,7 +10,7 @@
 #include "executor/transport/internal/errors.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{1} << 16;
@@ -121,4 +121,4 @@ void LoopbackTransport::close() {
   nobody_inside_.wait(lock, [&] { return callers_ == 0; });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -10,7 +10,7 @@
 
 #include "executor/transport/peer_transport.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 // Connects the ends of one test. Outlives them.
 class LoopbackNetwork {
@@ -65,4 +65,4 @@ class LoopbackTransport : public PeerTransport {
   bool closed_ = false;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -13,7 +13,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 namespace {
 
 constexpr HostId kPeer(3);
@@ -174,4 +174,4 @@ TEST(PayloadTest, RowsInPlaceAreAList) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

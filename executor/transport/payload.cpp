@@ -5,7 +5,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 Payload Payload::owned(std::string bytes) {
   const auto text = std::make_shared<const std::string>(std::move(bytes));
@@ -57,4 +57,4 @@ void Payload::gather(int64_t offset, std::span<std::byte> out) const {
   });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

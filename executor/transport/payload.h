@@ -14,7 +14,7 @@
 #include "executor/transport/internal/span_list.h"
 #include "executor/transport/rows.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 class Payload {
  public:
@@ -53,4 +53,4 @@ class Payload {
   Check check_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

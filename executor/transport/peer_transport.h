@@ -19,7 +19,7 @@
 #include "executor/transport/payload.h"
 #include "ptc/base/ids.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 // Answers one request, on the transport's own thread. It must not block or wait for other fetches: it looks up the
 // bytes, and the payload gathers them later. `request` is valid during the call. The peer gets an error as it is, code
@@ -63,4 +63,4 @@ class PeerTransport {
   virtual void close() = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 enum class Rows { kPacked, kGathered, kInPlace };
 
@@ -25,4 +25,4 @@ constexpr Rows rows_by(int64_t row_bytes) {
   return row_bytes >= kGatheredFrom_bytes ? Rows::kGathered : Rows::kPacked;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -5,7 +5,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 // Gathered chunks that are kept for the next ones.
@@ -223,4 +223,4 @@ void UcxAnswering::stop() {
   for (const auto& [key, answer] : answers_) answer->given_up = true;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/work_done.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 // How long a message may take that had begun when its fetch was cancelled.
@@ -243,4 +243,4 @@ void UcxAsking::abandon() {
   for (const auto& [id, late] : std::exchange(late_, {})) late.fetch->finish(*late.fetch->given);
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

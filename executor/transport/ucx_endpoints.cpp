@@ -8,7 +8,7 @@
 #include "executor/transport/internal/ucx_worker.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 void on_error(void* argument, ucp_ep_h, ucs_status_t status) {
@@ -164,4 +164,4 @@ void UcxEndpoints::abandon() {
   for (const Closing& one : std::exchange(closing_, {})) listener_.gone(one.endpoint);
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -12,7 +12,7 @@
 #include "executor/transport/internal/ucx_worker.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 namespace {
 
 std::string running_version() {
@@ -87,4 +87,4 @@ std::string ucx_devices_on(const std::string& interface, bool loopback) {
   return fmt::format("{}", fmt::join(devices, ","));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 struct UcxDevice {
   std::string transport;  // "tcp", "rc_mlx5", "posix"
@@ -29,4 +29,4 @@ absl::StatusOr<UcxInfo> ucx_info();
 // names.
 std::string ucx_devices_on(const std::string& interface, bool loopback);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -9,7 +9,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -56,4 +56,4 @@ TEST(UcxInfo, IsUnavailableWithoutATransport) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

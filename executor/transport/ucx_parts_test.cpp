@@ -26,7 +26,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace ucx_parts_test {
 
 using ::testing::ElementsAre;
@@ -347,4 +347,4 @@ TEST(UcxThreadTest, RunsTasksInOrderUntilItStops) {
 }
 
 }  // namespace ucx_parts_test
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

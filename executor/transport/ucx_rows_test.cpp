@@ -11,7 +11,13 @@
 #include "executor/transport/ucx_transport.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
+
+using state::rows_of;
+using state::Source;
+using tensor::Box;
+using tensor::DType;
+
 namespace ucx_rows_test {
 
 constexpr HostId kPeer(3);
@@ -59,16 +65,16 @@ TEST(UcxRows, ArriveWhereTheyBelongInEveryWay) {
       Random random(seed);
       const int rank = static_cast<int>(random.between(1, 4));
       const Box from = random_array(random, rank, rank == 1 ? 300'000 : rank == 2 ? 700 : 30);
-      const Box part = random_box(random, from);
+      const Box part = state::random_box(random, from);
       Box to = part;
       for (size_t dim = 0; dim < static_cast<size_t>(rank); ++dim) {
         to.lo[dim] = std::max<int64_t>(0, to.lo[dim] - random.between(0, 3));
         to.hi[dim] += random.between(0, 3);
       }
-      const std::vector<std::byte> source = random_bytes(random, packed_bytes(from, DType::kF32));
-      std::vector<std::byte> expected = random_bytes(random, packed_bytes(to, DType::kF32));
+      const std::vector<std::byte> source = state::random_bytes(random, state::packed_bytes(from, DType::kF32));
+      std::vector<std::byte> expected = state::random_bytes(random, state::packed_bytes(to, DType::kF32));
       const std::vector<std::byte> before = expected;
-      copy_box(part, {from, DType::kF32, source.data()}, {to, DType::kF32, expected.data()});
+      state::copy_box(part, {from, DType::kF32, source.data()}, {to, DType::kF32, expected.data()});
       for (const Rows way : {Rows::kGathered, Rows::kInPlace}) {
         for (const bool checked : {false, true}) {
           std::atomic<int> checks = 0;
@@ -79,10 +85,10 @@ TEST(UcxRows, ArriveWhereTheyBelongInEveryWay) {
                                        })
                                                : Payload::Check());
           std::vector<std::byte> got = before;
-          ASSERT_EQ(pair.fetch(rows_of(part, Target{to, DType::kF32, got.data()})), absl::OkStatus());
+          ASSERT_EQ(pair.fetch(rows_of(part, state::Target{to, DType::kF32, got.data()})), absl::OkStatus());
           ASSERT_TRUE(got == expected) << part.str() << " of " << from.str() << " into " << to.str();
           ASSERT_EQ(checks > 0, checked) << "at least at the end";
-          ASSERT_LE(checks, packed_bytes(part, DType::kF32) / chunk + 2) << "once a chunk at most";
+          ASSERT_LE(checks, state::packed_bytes(part, DType::kF32) / chunk + 2) << "once a chunk at most";
         }
       }
     }
@@ -135,11 +141,11 @@ TEST(UcxRows, ManyShortPartsInPlace) {
   Pair pair;
   const Box whole({0, 0}, {40'000, 6}), part({0, 3}, {40'000, 6});
   Random random(5);
-  const std::vector<std::byte> source = random_bytes(random, whole.volume());
+  const std::vector<std::byte> source = state::random_bytes(random, whole.volume());
   pair.payload = Payload::rows(rows_of(part, Source{whole, DType::kU8, source.data()}), nullptr, Rows::kInPlace, {});
   std::vector<std::byte> got(static_cast<size_t>(part.volume())), expected(got.size());
   const std::span<std::byte> all(got);
-  pack_box(part, {whole, DType::kU8, source.data()}, DType::kU8, expected.data());
+  state::pack_box(part, {whole, DType::kU8, source.data()}, DType::kU8, expected.data());
   ASSERT_EQ(pair.fetch({&all, 1}), absl::OkStatus());
   EXPECT_TRUE(got == expected);
 }
@@ -167,4 +173,4 @@ TEST(UcxRows, AnOwnerIsKeptUntilItsRowsHaveLeft) {
 }
 
 }  // namespace ucx_rows_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -8,7 +8,7 @@
 #include "executor/transport/internal/errors.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 // At the end: for what is still to be sent, and for connections to close. What takes longer is broken off, or left to
@@ -181,4 +181,4 @@ void UcxThread::stop() {
   asking_.abandon();
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

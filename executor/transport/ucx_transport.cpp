@@ -12,7 +12,7 @@
 #include "executor/transport/internal/wire.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 using internal::Fetch;
 using internal::FetchPtr;
@@ -128,4 +128,4 @@ void UcxTransport::close() {
   state_->changed.wait(lock, [&] { return state_->callers == 0; });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "executor/transport/peer_transport.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 
 struct UcxOptions {
   int64_t chunk_bytes = int64_t{480} << 10;      // of an answer, per message; fits a TCP segment with its headers
@@ -45,4 +45,4 @@ class UcxTransport : public PeerTransport {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport

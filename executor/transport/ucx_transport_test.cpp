@@ -18,7 +18,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::transport {
 namespace ucx_transport_test {
 
 using internal::expected_byte;
@@ -470,11 +470,11 @@ TEST(UcxTransportMeshTest, OutlivesThoseWhoAsk) {
 }
 
 }  // namespace ucx_transport_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::transport
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == scalai::executor::internal::kServe)
-    return scalai::executor::internal::serve();
+  if (argc > 1 && std::string(argv[1]) == scalai::executor::transport::internal::kServe)
+    return scalai::executor::transport::internal::serve();
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

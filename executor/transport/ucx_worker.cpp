@@ -19,7 +19,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 // Doubles the throughput of TCP on UCX 1.13 over its defaults of 8 KiB segments and the system's socket buffers.
@@ -180,4 +180,4 @@ void UcxWorker::wake() {
   SCALAI_CHECK(written == sizeof one, std::strerror(errno));
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -7,7 +7,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 using store::OwnedBox;
 using tensor::Box;
@@ -102,4 +102,4 @@ std::optional<absl::StatusOr<Written>> BackgroundWrite::poll() const {
   return result_;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

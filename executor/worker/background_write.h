@@ -20,7 +20,7 @@
 #include "ptc/store/safetensors/job_checkpoint.h"
 #include "ptc/store/safetensors/manifest.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 // Reads a box of a rank's state, dense and row-major. Any thread.
 using ReadState =
@@ -66,4 +66,4 @@ class BackgroundWrite {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -15,7 +15,7 @@
 #include "ptc/base/status.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using store::Reader;
@@ -145,4 +145,4 @@ TEST_F(BackgroundWriteTest, ItsEndWaitsForTheFiles) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -10,33 +10,35 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/tensor/box_chunks.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using tensor::ElementStats;
 
 constexpr int64_t kStatsChunk = int64_t{1} << 20;
 
-absl::StatusOr<ElementStats> chunk_stats(Backend& backend, const Box& chunk, const Source& source) {
-  const int64_t bytes = packed_bytes(chunk, source.dtype);
-  if (backend.in_host_memory() && row_bytes(chunk, source.box, source.dtype) == bytes)
-    return tensor::stats_of(source.dtype, chunk.volume(), rows_of(chunk, source).front().data());
+absl::StatusOr<ElementStats> chunk_stats(device::Backend& backend, const tensor::Box& chunk,
+                                         const state::Source& source) {
+  const int64_t bytes = state::packed_bytes(chunk, source.dtype);
+  if (backend.in_host_memory() && state::row_bytes(chunk, source.box, source.dtype) == bytes)
+    return tensor::stats_of(source.dtype, chunk.volume(), state::rows_of(chunk, source).front().data());
   std::vector<std::byte> dense(static_cast<size_t>(bytes));
-  const BoxCopy copy{chunk, source, {chunk, source.dtype, dense.data()}};
+  const device::BoxCopy copy{chunk, source, {chunk, source.dtype, dense.data()}};
   SCALAI_RETURN_IF_ERROR(backend.copy(std::span(&copy, 1)));
   return tensor::stats_of(source.dtype, chunk.volume(), dense.data());
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<ElementStats>> box_stats(Backend& backend, std::span<const BoxHash> boxes, int threads) {
+absl::StatusOr<std::vector<ElementStats>> box_stats(device::Backend& backend, std::span<const device::BoxHash> boxes,
+                                                    int threads) {
   struct Chunk {
     size_t of = 0;
-    Box part;
+    tensor::Box part;
   };
   std::vector<Chunk> chunks;
   for (size_t i = 0; i < boxes.size(); ++i) {
-    SCALAI_RETURN_IF_ERROR(tensor::for_each_chunk(boxes[i].part, kStatsChunk, [&](const Box& part) {
+    SCALAI_RETURN_IF_ERROR(tensor::for_each_chunk(boxes[i].part, kStatsChunk, [&](const tensor::Box& part) {
       chunks.push_back({i, part});
       return absl::OkStatus();
     }));
@@ -88,4 +90,4 @@ absl::StatusOr<ElementStats> stats_of(const proto::BoxStats& message) {
   return stats;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -13,16 +13,16 @@ namespace scalai::proto {
 class BoxStats;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 // Of each box, on `threads` threads, the same digits on any number of them. Out of a GPU's memory each thread copies a
 // chunk at a time to the host. Errors: those of Backend::copy.
-absl::StatusOr<std::vector<tensor::ElementStats>> box_stats(Backend& backend, std::span<const BoxHash> boxes,
-                                                            int threads);
+absl::StatusOr<std::vector<tensor::ElementStats>> box_stats(device::Backend& backend,
+                                                            std::span<const device::BoxHash> boxes, int threads);
 
 // All but the box.
 void set_stats(const tensor::ElementStats& stats, proto::BoxStats& out);
 // InvalidArgument: a message of another release.
 absl::StatusOr<tensor::ElementStats> stats_of(const proto::BoxStats& message);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

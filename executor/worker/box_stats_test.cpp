@@ -9,13 +9,13 @@
 #include "executor/state/testing/support.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace box_stats_test {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 tensor::ElementStats plain(const std::vector<float>& values) {
-  return tensor::stats_of(DType::kF32, std::ssize(values), reinterpret_cast<const std::byte*>(values.data()));
+  return tensor::stats_of(tensor::DType::kF32, std::ssize(values), reinterpret_cast<const std::byte*>(values.data()));
 }
 
 void expect_same(const tensor::ElementStats& a, const tensor::ElementStats& b) {
@@ -33,21 +33,22 @@ void expect_same(const tensor::ElementStats& a, const tensor::ElementStats& b) {
 // A part of a larger array, whole rows of it and columns, in more than one chunk, on devices that are host memory and
 // as GPUs are.
 TEST(BoxStats, AreThoseOfTheElements) {
-  const Box whole({0, 0}, {1500, 2000}), rows({10, 0}, {1400, 2000}), columns({0, 3}, {1500, 1990});
+  const tensor::Box whole({0, 0}, {1500, 2000}), rows({10, 0}, {1400, 2000}), columns({0, 3}, {1500, 1990});
   std::vector<float> values(static_cast<size_t>(whole.volume()));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = std::ldexp(static_cast<float>(i % 997) - 300, static_cast<int>(i % 40) - 20);
   values[45'000] = std::nanf("");
   values[61'111] = -kInf;
-  const Source source{whole, DType::kF32, reinterpret_cast<const std::byte*>(values.data())};
-  const std::vector<BoxHash> boxes = {{rows, source}, {columns, source}};
+  const state::Source source{whole, tensor::DType::kF32, reinterpret_cast<const std::byte*>(values.data())};
+  const std::vector<device::BoxHash> boxes = {{rows, source}, {columns, source}};
   for (const int devices_per_gpu : {0, 1}) {
-    const std::unique_ptr<Backend> backend = make_host_backend({.devices_per_gpu = devices_per_gpu});
-    const auto one = value_or_die(box_stats(*backend, boxes, 1)), three = value_or_die(box_stats(*backend, boxes, 3));
+    const std::unique_ptr<device::Backend> backend = device::make_host_backend({.devices_per_gpu = devices_per_gpu});
+    const auto one = state::value_or_die(box_stats(*backend, boxes, 1)),
+               three = state::value_or_die(box_stats(*backend, boxes, 3));
     for (size_t i = 0; i < boxes.size(); ++i) {
       EXPECT_EQ(one[i].sum, three[i].sum);
       EXPECT_EQ(one[i].squares, three[i].squares);
-      const Box& part = boxes[i].part;
+      const tensor::Box& part = boxes[i].part;
       std::vector<float> dense;
       for (int64_t row = part.lo[0]; row < part.hi[0]; ++row)
         dense.insert(dense.end(), values.begin() + row * 2000 + part.lo[1], values.begin() + row * 2000 + part.hi[1]);
@@ -70,7 +71,7 @@ TEST(BoxStats, GoThroughMessages) {
     set_stats(plain(values), message);
     proto::BoxStats there;
     ASSERT_TRUE(there.ParseFromString(message.SerializeAsString()));
-    expect_same(value_or_die(stats_of(there)), plain(values));
+    expect_same(state::value_or_die(stats_of(there)), plain(values));
   }
   proto::BoxStats wrong;
   wrong.add_powers(300);
@@ -80,4 +81,4 @@ TEST(BoxStats, GoThroughMessages) {
 }
 
 }  // namespace box_stats_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

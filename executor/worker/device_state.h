@@ -13,15 +13,15 @@
 #include "executor/worker/state_source.h"
 #include "ptc/state/collection/collection.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 // The rank of a device; nothing if the collection does not use the device.
 std::optional<LogicalRank> rank_of(const collection::Collection& side, DeviceId device);
 
 // Writes the content of `step` into all pieces that the store has of the version. With real = false, real tensors (see
 // StateSource) stay unchanged, as in emulated training. Errors: those of StateSource::fill.
-absl::Status fill_version(Backend& backend, Store& store, const VersionKey& key, const StateSource& content,
-                          const collection::Collection& side, int64_t step, bool real);
+absl::Status fill_version(device::Backend& backend, state::Store& store, const state::VersionKey& key,
+                          const StateSource& content, const collection::Collection& side, int64_t step, bool real);
 
 // kThere compares no element, kSample one row of each piece, kFull every element.
 enum class CheckDepth { kThere, kSample, kFull };
@@ -32,7 +32,7 @@ struct Checked {
 };
 // Checks that the device holds every piece that the collection puts on it, with the content of `step`. A wrong piece is
 // a line of the result, no error. Errors: those of StateSource::check.
-absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, const VersionKey& key,
+absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, const state::VersionKey& key,
                                       const StateSource& content, const collection::Collection& side, int64_t step,
                                       CheckDepth depth);
 
@@ -40,12 +40,12 @@ absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, con
 // it.
 struct PieceSum {
   TensorId tensor;
-  Box box;
+  tensor::Box box;
   uint64_t sum = 0;
 };
 // Nothing of a device that holds nothing of the version. Errors: NotFound (it does not hold all that it should), those
 // of the back end.
-absl::StatusOr<std::vector<PieceSum>> sums_of(Places& places, DeviceId device, const VersionKey& key,
+absl::StatusOr<std::vector<PieceSum>> sums_of(Places& places, DeviceId device, const state::VersionKey& key,
                                               const collection::Collection& side);
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -6,14 +6,14 @@
 #include "ptc/base/status.h"
 #include "ptc/plan/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr VersionKey kKey{3, StateVersion::epoch(0)};
+constexpr state::VersionKey kKey{3, state::StateVersion::epoch(0)};
 
 // One host with two devices that hold the halves of a matrix.
 class DeviceState : public ::testing::Test {
@@ -21,20 +21,20 @@ class DeviceState : public ::testing::Test {
   DeviceState() {
     SCALAI_CHECK(places_.setup({2}).ok());
     for (int device = 0; device < 2; ++device) {
-      Store& store = store_of(device);
+      state::Store& store = store_of(device);
       for (const tensor::Piece& piece : side_.pieces(TensorId(0), LogicalRank(device)).pieces)
         SCALAI_CHECK(store.add(kKey, TensorId(0), piece.box, side_.tensors[0].dtype).ok());
       SCALAI_CHECK(fill_version(*backend_, store, kKey, *content_, side_, 5, true).ok());
     }
   }
-  Store& store_of(int device) { return *places_.own(Location::device(DeviceId(device))); }
+  state::Store& store_of(int device) { return *places_.own(Location::device(DeviceId(device))); }
   Checked check(int device, int64_t step, CheckDepth depth) {
     return check_version(places_, DeviceId(device), kKey, *content_, side_, step, depth).value();
   }
 
   const collection::Collection side_ = plan::one_tensor({64, 10}, plan::cut_over("x", 0), plan::devices({0, 1}));
   const std::shared_ptr<const StateSource> content_ = StateSource::open("job", "").value();
-  std::unique_ptr<Backend> backend_ = make_host_backend();
+  std::unique_ptr<device::Backend> backend_ = device::make_host_backend();
   Places places_{{.host = HostId(0), .segments = {.capacity = int64_t{1} << 24}, .backend = backend_.get()}};
 };
 
@@ -50,7 +50,7 @@ TEST_F(DeviceState, WhatWasMadeIsRight) {
 }
 
 TEST_F(DeviceState, AWrongElementIsNamed) {
-  const std::vector<Piece> pieces = store_of(1).find(kKey, TensorId(0), Box({32, 0}, {64, 10}));
+  const std::vector<state::Piece> pieces = store_of(1).find(kKey, TensorId(0), tensor::Box({32, 0}, {64, 10}));
   ASSERT_EQ(pieces.size(), 1u);
   store_of(1).target(pieces.front()).data[(3 * 10 + 7) * 4] ^= std::byte{1};
   EXPECT_THAT(check(0, 5, CheckDepth::kFull).wrong, IsEmpty());
@@ -59,7 +59,7 @@ TEST_F(DeviceState, AWrongElementIsNamed) {
 }
 
 TEST_F(DeviceState, WhatIsNotThereIsWrong) {
-  const TensorBox gone{TensorId(0), Box({32, 0}, {40, 10})};
+  const state::TensorBox gone{TensorId(0), tensor::Box({32, 0}, {40, 10})};
   ASSERT_TRUE(store_of(1).give_back(kKey, {&gone, 1}).ok());
   EXPECT_THAT(check(1, 5, CheckDepth::kThere).wrong, ElementsAre(HasSubstr("is not all there")));
 }
@@ -71,4 +71,4 @@ TEST_F(DeviceState, ADeviceWithoutARankHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

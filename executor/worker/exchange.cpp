@@ -7,11 +7,11 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 absl::StatusOr<std::string> Exchange::make_unique_id() const {
-  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, executor::make_unique_id(options_.api));
-  return bytes_of(id);
+  SCALAI_ASSIGN_OR_RETURN(const nccl::NcclUniqueId id, nccl::make_unique_id(options_.api));
+  return nccl::bytes_of(id);
 }
 
 bool Exchange::joined(const std::map<DeviceId, Places::Gpu>& gpus) const {
@@ -21,7 +21,7 @@ bool Exchange::joined(const std::map<DeviceId, Places::Gpu>& gpus) const {
 
 absl::Status Exchange::join(const std::map<DeviceId, Places::Gpu>& gpus, HostId own, const std::string& unique_id,
                             double timeout_s) {
-  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, unique_id_of(unique_id));
+  SCALAI_ASSIGN_OR_RETURN(const nccl::NcclUniqueId id, nccl::unique_id_of(unique_id));
   own_.clear();
   gpus_ = gpus;
   ranks_.clear();
@@ -43,18 +43,19 @@ absl::Status Exchange::join(const std::map<DeviceId, Places::Gpu>& gpus, HostId 
   }
   if (mine.empty()) return absl::OkStatus();
   const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(timeout_s));
+                     std::chrono::duration_cast<nccl::Deadline::duration>(std::chrono::duration<double>(timeout_s));
   const auto set_device = [&](int n) { return options_.backend->make_current(numbers[static_cast<size_t>(n)]); };
-  SCALAI_ASSIGN_OR_RETURN(std::vector<Communicator> communicators,
-                          Communicator::join_several(options_.api, {.id = id, .size = static_cast<int>(ranks_.size())},
-                                                     own_ranks, set_device, until));
+  SCALAI_ASSIGN_OR_RETURN(
+      std::vector<nccl::Communicator> communicators,
+      nccl::Communicator::join_several(options_.api, {.id = id, .size = static_cast<int>(ranks_.size())}, own_ranks,
+                                       set_device, until));
   for (size_t i = 0; i < mine.size(); ++i) {
-    ChannelOptions channel = options_.channel;
+    exchange::ChannelOptions channel = options_.channel;
     channel.peers_live = [this] { return !peers_live_ || peers_live_(); };
-    SCALAI_ASSIGN_OR_RETURN(
-        mine[i].channel,
-        Channel::create(*options_.backend, numbers[i], std::make_shared<Communicator>(std::move(communicators[i])),
-                        std::move(channel)));
+    SCALAI_ASSIGN_OR_RETURN(mine[i].channel,
+                            exchange::Channel::create(*options_.backend, numbers[i],
+                                                      std::make_shared<nccl::Communicator>(std::move(communicators[i])),
+                                                      std::move(channel)));
   }
   own_ = std::move(mine);
   return absl::OkStatus();
@@ -75,17 +76,17 @@ absl::Status Exchange::reserve(const std::map<DeviceId, size_t>& messages) {
 }
 
 // One message a peer, its devices' one after the other: in the order of (source, destination), as the peer does it.
-std::vector<Traffic> Exchange::by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const {
+std::vector<exchange::Traffic> Exchange::by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const {
   std::sort(messages.begin(), messages.end(), [](const DeviceMessage& a, const DeviceMessage& b) {
     return std::pair(a.src, a.dst) < std::pair(b.src, b.dst);
   });
-  std::map<int, std::vector<WireBox>> boxes;
+  std::map<int, std::vector<exchange::WireBox>> boxes;
   for (DeviceMessage& message : messages) {
     if (rank_of(sending ? message.src : message.dst) != rank) continue;
-    std::vector<WireBox>& list = boxes[rank_of(sending ? message.dst : message.src)];
+    std::vector<exchange::WireBox>& list = boxes[rank_of(sending ? message.dst : message.src)];
     std::move(message.boxes.begin(), message.boxes.end(), std::back_inserter(list));
   }
-  std::vector<Traffic> traffic;
+  std::vector<exchange::Traffic> traffic;
   for (auto& [peer, list] : boxes) traffic.push_back({peer, std::move(list)});
   return traffic;
 }
@@ -96,7 +97,7 @@ absl::Status Exchange::run(std::vector<DeviceMessage> sends, std::vector<DeviceM
     return absl::UnavailableError("this worker's GPUs are not joined with the others'");
   peers_live_ = peers_live;
   std::vector<absl::Status> done(own_.size());
-  std::vector<std::vector<Traffic>> out(own_.size()), in(own_.size());
+  std::vector<std::vector<exchange::Traffic>> out(own_.size()), in(own_.size());
   for (size_t i = 0; i < own_.size(); ++i) {
     out[i] = by_rank(sends, own_[i].rank, true);
     in[i] = by_rank(receives, own_[i].rank, false);
@@ -117,4 +118,4 @@ void Exchange::abort() {
   for (Own& one : own_) one.channel->abort();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -16,20 +16,20 @@
 #include "executor/exchange/channel.h"
 #include "executor/worker/places.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 // A message between two devices. Both ends list the same boxes in the same order.
 struct DeviceMessage {
   DeviceId src, dst;
-  std::vector<WireBox> boxes;
+  std::vector<exchange::WireBox> boxes;
 };
 
 class Exchange {
  public:
   struct Options {
-    NcclApi api;
-    Backend* backend = nullptr;  // outlives the exchange; never null
-    ChannelOptions channel = {};
+    nccl::NcclApi api;
+    device::Backend* backend = nullptr;  // outlives the exchange; never null
+    exchange::ChannelOptions channel = {};
   };
   explicit Exchange(Options options) : options_(std::move(options)) {}
 
@@ -60,10 +60,10 @@ class Exchange {
   struct Own {
     int rank = 0;
     DeviceId device;  // the first device on this GPU
-    std::unique_ptr<Channel> channel;
+    std::unique_ptr<exchange::Channel> channel;
   };
   int rank_of(DeviceId device) const { return ranks_.at(gpus_.at(device)); }
-  std::vector<Traffic> by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const;
+  std::vector<exchange::Traffic> by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const;
 
   const Options options_;
   std::map<DeviceId, Places::Gpu> gpus_;
@@ -72,4 +72,4 @@ class Exchange {
   std::function<bool()> peers_live_;  // the argument of the current run()
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

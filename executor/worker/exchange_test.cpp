@@ -13,7 +13,10 @@
 #include "executor/worker/testing/support.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using tensor::DType;
+
 namespace {
 
 constexpr int kDevices = 4;  // of a host
@@ -27,12 +30,12 @@ std::map<DeviceId, Places::Gpu> all_gpus() {
 }
 
 // Two devices on a GPU; counts the staging memory that is asked for.
-class CountingBackend : public ForwardingBackend {
+class CountingBackend : public device::ForwardingBackend {
  public:
-  CountingBackend() : ForwardingBackend(make_host_backend({.devices_per_gpu = 2})) {}
-  absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) override {
+  CountingBackend() : device::ForwardingBackend(device::make_host_backend({.devices_per_gpu = 2})) {}
+  absl::StatusOr<std::unique_ptr<device::Staging>> staging(int device, int64_t bytes) override {
     staged = std::max<int64_t>(staged, bytes);
-    return ForwardingBackend::staging(device, bytes);
+    return device::ForwardingBackend::staging(device, bytes);
   }
   std::atomic<int64_t> staged = 0;  // the most for one GPU
 };
@@ -76,9 +79,9 @@ TEST_F(Pair, CarriesBetweenHostsOnly) {
 
 // Every device sends to every one of the other host, told in another order on each side.
 TEST_F(Pair, MessagesOfDevicesThatShareAGpuDoNotMix) {
-  const Box whole({0}, {kElements});
+  const tensor::Box whole({0}, {kElements});
   const auto content = [](int src, int dst) {
-    return Content{{static_cast<uint64_t>(src * 100 + dst)}, {kElements}, 1};
+    return state::Content{{static_cast<uint64_t>(src * 100 + dst)}, {kElements}, 1};
   };
   both([&](int host) {
     std::vector<std::vector<float>> memory(2 * kDevices * kDevices, std::vector<float>(kElements));
@@ -88,10 +91,10 @@ TEST_F(Pair, MessagesOfDevicesThatShareAGpuDoNotMix) {
       const int at = host == 0 ? i : kDevices * kDevices - 1 - i;
       const int own = host * kDevices + at / kDevices, other = (1 - host) * kDevices + at % kDevices;
       const auto target = [&](size_t n) {
-        return Target{whole, DType::kF32, reinterpret_cast<std::byte*>(memory[n].data())};
+        return state::Target{whole, DType::kF32, reinterpret_cast<std::byte*>(memory[n].data())};
       };
-      const Target out = target(static_cast<size_t>(2 * i)), in = target(static_cast<size_t>(2 * i + 1));
-      fill_box(content(own, other), whole, out);
+      const state::Target out = target(static_cast<size_t>(2 * i)), in = target(static_cast<size_t>(2 * i + 1));
+      state::fill_box(content(own, other), whole, out);
       sends.push_back({DeviceId(own), DeviceId(other), {{whole, DType::kF32, {{whole, out}}}}});
       receives.push_back({DeviceId(other), DeviceId(own), {{whole, DType::kF32, {{whole, in}}}}});
     }
@@ -99,8 +102,8 @@ TEST_F(Pair, MessagesOfDevicesThatShareAGpuDoNotMix) {
     SCALAI_RETURN_IF_ERROR(exchange.reserve({{DeviceId(host * kDevices), 4}}));
     SCALAI_RETURN_IF_ERROR(exchange.run(sends, receives, nullptr));
     for (const DeviceMessage& message : receives) {
-      const auto wrong = check_box(content(message.src.value, message.dst.value), whole,
-                                   message.boxes.front().held.front().at.source());
+      const auto wrong = state::check_box(content(message.src.value, message.dst.value), whole,
+                                          message.boxes.front().held.front().at.source());
       EXPECT_FALSE(wrong) << message.src.value << " → " << message.dst.value << ": " << wrong->str();
     }
     return absl::OkStatus();
@@ -116,16 +119,16 @@ TEST_F(Pair, JoinsAnewWithOtherGpus) {
   both([&](int host) { return exchange_[static_cast<size_t>(host)]->join(fewer, HostId(host), id, 20); });
   EXPECT_TRUE(exchange_[0]->joined(fewer));
   EXPECT_FALSE(exchange_[0]->carries(DeviceId(0), DeviceId(7)));
-  const Box whole({0}, {kElements});
-  const Content content{{7}, {kElements}, 1};
+  const tensor::Box whole({0}, {kElements});
+  const state::Content content{{7}, {kElements}, 1};
   both([&](int host) {
     std::vector<float> memory(kElements);
-    const Target at{whole, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+    const state::Target at{whole, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
     const std::vector<DeviceMessage> message = {{DeviceId(5), DeviceId(2), {{whole, DType::kF32, {{whole, at}}}}}};
     Exchange& exchange = *exchange_[static_cast<size_t>(host)];
-    if (host == 1) fill_box(content, whole, at);
+    if (host == 1) state::fill_box(content, whole, at);
     SCALAI_RETURN_IF_ERROR(host == 1 ? exchange.run(message, {}, nullptr) : exchange.run({}, message, nullptr));
-    EXPECT_FALSE(check_box(content, whole, at.source()));
+    EXPECT_FALSE(state::check_box(content, whole, at.source()));
     return absl::OkStatus();
   });
 }
@@ -140,8 +143,8 @@ TEST_F(Pair, StagingIsForGpusNotForDevices) {
 
 TEST_F(Pair, ADeadNeighbourIsNoticedAtOnce) {
   std::vector<float> memory(kElements);
-  const Box whole({0}, {kElements});
-  const Target in{whole, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+  const tensor::Box whole({0}, {kElements});
+  const state::Target in{whole, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
   const auto began = std::chrono::steady_clock::now();
   const absl::Status status =
       exchange_[0]->run({}, {{DeviceId(4), DeviceId(0), {{whole, DType::kF32, {{whole, in}}}}}}, [] { return false; });
@@ -150,4 +153,4 @@ TEST_F(Pair, ADeadNeighbourIsNoticedAtOnce) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

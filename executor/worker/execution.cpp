@@ -13,7 +13,12 @@
 #include "ptc/base/status.h"
 #include "ptc/base/thread.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::Piece;
+using state::Store;
+using state::VersionKey;
+using tensor::Box;
 
 using plan::ProgramStep;
 using plan::StepKind;
@@ -22,7 +27,7 @@ using plan::TransferClass;
 namespace {
 
 // A buffer for each part of the box that is not there yet.
-absl::Status add_rest(Store& store, const VersionKey& key, TensorId tensor, const Box& box, DType dtype) {
+absl::Status add_rest(Store& store, const VersionKey& key, TensorId tensor, const Box& box, tensor::DType dtype) {
   std::vector<Box> there;
   for (const Piece& piece : store.find(key, tensor, box)) there.push_back(piece.part);
   for (const Box& part : tensor::subtract(box, there))
@@ -135,7 +140,7 @@ std::optional<std::vector<Box>> Execution::changes_of(const Store& store, Tensor
   const bool same_type = std::all_of(there.begin(), there.end(), [&](const Piece& piece) {
     return piece.dtype == to_.tensors[static_cast<size_t>(tensor.value)].dtype;
   });
-  if (!same_type || !cover(there, box)) return std::nullopt;
+  if (!same_type || !state::cover(there, box)) return std::nullopt;
   return options_.foreign->changes(tensor, box);
 }
 
@@ -155,7 +160,7 @@ absl::Status Execution::copy_kept(const Program& program) {
   if (options_.restore) return absl::OkStatus();
   const Location self = Location::device(program.device);
   const Store& store = *places_.own(self);
-  std::vector<BoxCopy> batch;
+  std::vector<device::BoxCopy> batch;
   for (const ProgramStep& step : program.steps) {
     if (step.kind != StepKind::kKeep) continue;
     for (const int32_t index : step.instances) {
@@ -314,7 +319,7 @@ absl::Status Execution::run_step(DeviceId device, const ProgramStep& step, Moved
     const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
       const std::vector<Piece> room = store.find(key(options_.to_version), tensor, instance.box);
-      if (!cover(room, instance.box))
+      if (!state::cover(room, instance.box))
         return failed(fmt::format("g{} has no room for tensor \"{}\" {}", device.value, plan_.tensor(tensor).name,
                                   instance.box.str()));
       for (const Piece& piece : room) SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece, batch));
@@ -333,7 +338,7 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
   const Location self = Location::device(device);
   const Box& box = room.part;
   const Store& store = *places_.own(self);
-  const Target dst = store.target(room);
+  const state::Target dst = store.target(room);
   if (step.kind == StepKind::kLoad) return load(tensor, box, dst, batch);
   if (step.kind == StepKind::kDerive)
     return places_.gather(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst, batch.copies);
@@ -355,7 +360,7 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
 }
 
 absl::Status Execution::receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box,
-                                const Target& dst, Batch& batch) {
+                                const state::Target& dst, Batch& batch) {
   if (options_.foreign == nullptr || !options_.foreign->holds(places_, src))
     return places_.gather(src, held, tensor, box, dst, batch.copies);
   return options_.foreign->read(places_, src, tensor, box, dst, batch.taken);
@@ -388,9 +393,9 @@ absl::StatusOr<DeviceMessage> Execution::message_of(DeviceId device, const Progr
       const plan::TensorInfo& info = plan_.tensor(tensor);
       // The narrower of the two travels; on later hops all is new.
       const bool old_type = step.hop == 0 && tensor::size_of(info.from_dtype) <= tensor::size_of(info.dtype);
-      WireBox box{instance.box, old_type ? info.from_dtype : info.dtype, {}};
+      exchange::WireBox box{instance.box, old_type ? info.from_dtype : info.dtype, {}};
       const std::vector<Piece> pieces = store.find(held, tensor, instance.box);
-      if (!cover(pieces, instance.box))
+      if (!state::cover(pieces, instance.box))
         return failed(fmt::format("g{} does not hold tensor \"{}\" {} of {}", device.value, info.name,
                                   instance.box.str(), held.str()));
       for (const Piece& piece : pieces) box.held.push_back({piece.part, store.target(piece)});
@@ -430,9 +435,9 @@ absl::Status Execution::reserve_messages() {
   return options_.exchange->reserve(most);
 }
 
-absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst, Batch& batch) {
+absl::Status Execution::load(TensorId tensor, const Box& box, const state::Target& dst, Batch& batch) {
   const plan::TensorInfo& info = plan_.tensor(tensor);
-  const DType dtype = info.from_dtype;
+  const tensor::DType dtype = info.from_dtype;
   if (!checkpoint_) {
     batch.parts.push_back({info.name, info.shape, box});
     batch.targets.push_back(dst);
@@ -444,15 +449,15 @@ absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst,
   if (there.shape != info.shape || there.dtype != dtype)
     return invalid(fmt::format("{}: tensor \"{}\" has another shape or type than the plan says", checkpoint_->folder(),
                                info.name));
-  std::vector<std::byte> bytes(static_cast<size_t>(packed_bytes(box, dtype)));
+  std::vector<std::byte> bytes(static_cast<size_t>(state::packed_bytes(box, dtype)));
   SCALAI_RETURN_IF_ERROR(checkpoint_->read(*stored, box, bytes));
-  const BoxCopy unpack{box, {box, dtype, bytes.data()}, dst};
+  const device::BoxCopy unpack{box, {box, dtype, bytes.data()}, dst};
   return places_.backend().copy({&unpack, 1});
 }
 
 absl::Status Execution::give_back(DeviceId device, const ProgramStep& step) {
   Store& store = *places_.own(Location::device(device));
-  std::vector<TensorBox> boxes;
+  std::vector<state::TensorBox> boxes;
   for (const int32_t index : step.instances) {
     const plan::Instance& instance = plan_.instances()[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
@@ -464,4 +469,4 @@ absl::Status Execution::give_back(DeviceId device, const ProgramStep& step) {
   return store.give_back(key(options_.device_version), boxes);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

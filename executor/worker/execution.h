@@ -26,16 +26,16 @@
 #include "ptc/state/collection/collection.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 struct ExecutionOptions {
-  int32_t job = 0;                                       // index in the scenario
-  std::shared_ptr<const StateSource> content;            // the job's state at any step
-  StateVersion to_version = StateVersion::epoch(0);      // the new epoch
-  StateVersion device_version = StateVersion::epoch(0);  // the old epoch: hop 0 reads it on devices
-  StateVersion host_version = StateVersion::staged();    // hop 0 reads it in hosts' memories
-  bool restore = false;                                  // hop 0 reads hosts' memories in place of their devices
-  int64_t step = 0;                                      // training step of the source state
+  int32_t job = 0;                                                     // index in the scenario
+  std::shared_ptr<const StateSource> content;                          // the job's state at any step
+  state::StateVersion to_version = state::StateVersion::epoch(0);      // the new epoch
+  state::StateVersion device_version = state::StateVersion::epoch(0);  // the old epoch: hop 0 reads it on devices
+  state::StateVersion host_version = state::StateVersion::staged();    // hop 0 reads it in hosts' memories
+  bool restore = false;    // hop 0 reads hosts' memories in place of their devices
+  int64_t step = 0;        // training step of the source state
   std::string checkpoint;  // folder for state from storage; empty: `content` makes that state
   std::shared_ptr<const ForeignStep>
       foreign{};                 // hop 0 reads it on devices of another run's hosts; null: there are none
@@ -68,7 +68,7 @@ class Execution {
   // those of Places::read, Exchange::run, Backend::copy and the checkpoint.
   absl::StatusOr<std::vector<Moved>> run(int32_t round, int32_t hop);
 
-  StateVersion to_version() const { return options_.to_version; }
+  state::StateVersion to_version() const { return options_.to_version; }
 
  private:
   Execution(Places& places, plan::Plan plan, collection::Collection to, ExecutionOptions options)
@@ -82,7 +82,7 @@ class Execution {
   absl::Status open_checkpoint();
   absl::Status take_over(const Program& program);
   absl::Status take_over_unchanged(DeviceId device);
-  bool shares(const Program& program, TensorId tensor, const Box& box) const;
+  bool shares(const Program& program, TensorId tensor, const tensor::Box& box) const;
   absl::Status copy_kept(const Program& program);
   absl::Status make_room(const Program& program);
   absl::Status reserve(DeviceId device);
@@ -92,29 +92,31 @@ class Execution {
   Moved moved(DeviceId device, const plan::ProgramStep& step) const;
   // The work of one step. The copies are one call of the back end, the parts another.
   struct Batch {
-    std::vector<BoxCopy> copies;
-    std::vector<StatePart> parts;  // StateSource::fill makes these
-    std::vector<Target> targets;   // one for each part
-    int64_t spared = 0;            // bytes that need not travel, since the device has them
-    ForeignStep::Taken taken;      // of another run's places
+    std::vector<device::BoxCopy> copies;
+    std::vector<StatePart> parts;        // StateSource::fill makes these
+    std::vector<state::Target> targets;  // one for each part
+    int64_t spared = 0;                  // bytes that need not travel, since the device has them
+    ForeignStep::Taken taken;            // of another run's places
   };
   // Corrects the bytes of the record: those that it need not move, those that it reads elsewhere.
   absl::Status run_step(DeviceId device, const plan::ProgramStep& step, Moved& record);
   // What has changed of the box since the old epoch; nothing where that is not known, or the device does not have the
   // rest.
-  std::optional<std::vector<Box>> changes_of(const Store& store, TensorId tensor, const Box& box) const;
-  absl::Status receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box, const Target& dst,
-                       Batch& batch);
-  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Piece& room, Batch& batch);
+  std::optional<std::vector<tensor::Box>> changes_of(const state::Store& store, TensorId tensor,
+                                                     const tensor::Box& box) const;
+  absl::Status receive(const Location& src, const state::VersionKey& held, TensorId tensor, const tensor::Box& box,
+                       const state::Target& dst, Batch& batch);
+  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const state::Piece& room,
+                     Batch& batch);
   // Whether the exchange moves the step's boxes.
   bool is_carried(DeviceId device, const plan::ProgramStep& step) const;
   absl::StatusOr<DeviceMessage> message_of(DeviceId device, const plan::ProgramStep& step) const;
   absl::Status exchange(int32_t round, int32_t hop);
   absl::Status reserve_messages();
-  absl::Status load(TensorId tensor, const Box& box, const Target& dst, Batch& batch);
-  std::pair<Location, VersionKey> source_of(const plan::ProgramStep& step, const Location& place) const;
+  absl::Status load(TensorId tensor, const tensor::Box& box, const state::Target& dst, Batch& batch);
+  std::pair<Location, state::VersionKey> source_of(const plan::ProgramStep& step, const Location& place) const;
   absl::Status give_back(DeviceId device, const plan::ProgramStep& step);
-  VersionKey key(StateVersion version) const { return {options_.job, version}; }
+  state::VersionKey key(state::StateVersion version) const { return {options_.job, version}; }
 
   Places& places_;
   const plan::Plan plan_;
@@ -126,4 +128,4 @@ class Execution {
   int32_t begun_ = -1;  // the latest round that has begun
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

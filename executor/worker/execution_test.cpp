@@ -10,7 +10,7 @@
 #include "ptc/state/collection/megatron.h"
 #include "ptc/state/model/model.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,7 +40,7 @@ Collection megatron(const plan::Sizes& sizes, int zero, std::vector<DeviceId> de
     model.params.push_back({.name = name + ".norm", .shape = {8}, .layer = layer});
   }
   const collection::ParallelConfig config{.tp = sizes.tp, .pp = sizes.pp, .dp = sizes.dp, .zero = zero};
-  return value_or_die(megatron_collection(model, {.param = DType::kBF16}, config, std::move(devices)));
+  return state::value_or_die(megatron_collection(model, {.param = tensor::DType::kBF16}, config, std::move(devices)));
 }
 
 plan::Sizes sizes_that_fit(Random& random) {
@@ -82,7 +82,7 @@ Change random_change(Random& random, Way way, const Collection* from, bool with_
     job.residency.storage = true;
     job.residency.lost.insert(job.from.device_of_rank.begin(), job.from.device_of_rank.end());
   }
-  plan::Plan plan = value_or_die(plan_of(job, way));
+  plan::Plan plan = state::value_or_die(plan_of(job, way));
   return {.job = std::move(job), .plan = std::move(plan)};
 }
 
@@ -164,7 +164,7 @@ TEST(Execution, AMemoryCapIsKept) {
   EXPECT_THAT(cluster.verify(job.to, 5), IsEmpty());
   cluster.commit(1);
   for (const plan::DeviceMemory& memory : plan.memory()) {
-    const Store& store = cluster.store(Location::device(memory.device));
+    const state::Store& store = cluster.store(Location::device(memory.device));
     EXPECT_LE(store.bytes_peak(), std::max(memory.before, memory.after) + memory.peak_extra + kPages);
     EXPECT_EQ(store.bytes_held(), memory.after);
   }
@@ -185,10 +185,10 @@ TEST(Execution, KeptBoxesAreNotCopied) {
   job.to.epoch = 1;
   SmallCluster cluster;
   cluster.create(job.from, 5);
-  const Store& store = cluster.store(Location::device(DeviceId(0)));
-  const auto before = store.find(epoch_of_job(0), TensorId(0), Box({0}, {1000}));
+  const state::Store& store = cluster.store(Location::device(DeviceId(0)));
+  const auto before = store.find(epoch_of_job(0), TensorId(0), tensor::Box({0}, {1000}));
   cluster.change(job.plan(), job.to, 5);
-  const auto after = store.find(epoch_of_job(1), TensorId(0), Box({0}, {1000}));
+  const auto after = store.find(epoch_of_job(1), TensorId(0), tensor::Box({0}, {1000}));
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(after, before);
   cluster.commit(1);
@@ -335,4 +335,4 @@ TEST(Execution, WhatDoesNotBelongTogetherIsRefused) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 
+#include "executor/state/copy.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using tensor::Box;
 
 absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message,
                                               const std::vector<plan::TensorInfo>& planned) {
   const size_t tensors = planned.size();
   ForeignStep step;
   step.hosts_ = message.hosts();
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(message.version()));
+  SCALAI_ASSIGN_OR_RETURN(const state::StateVersion version, state::StateVersion::from_wire(message.version()));
   step.key_ = {message.job(), version};
   if (static_cast<size_t>(message.tensors_size()) != tensors)
     return invalid(fmt::format("a step with numbers of {} tensors for a plan of {}", message.tensors_size(), tensors));
@@ -36,24 +39,24 @@ absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message,
 }
 
 absl::Status ForeignStep::read(Places& places, const Location& device, TensorId tensor, const Box& box,
-                               const Target& dst, Taken& taken) const {
+                               const state::Target& dst, Taken& taken) const {
   const TensorId there = numbers_[static_cast<size_t>(tensor.value)];
   if (!tensors_.is_made(tensor)) {
-    const DType travels = dtypes_[static_cast<size_t>(tensor.value)];
+    const tensor::DType travels = dtypes_[static_cast<size_t>(tensor.value)];
     SCALAI_RETURN_IF_ERROR(read_there(places, device, there, box, dst));
-    taken[device] += std::min(packed_bytes(box, travels), packed_bytes(box, dst.dtype));
+    taken[device] += std::min(state::packed_bytes(box, travels), state::packed_bytes(box, dst.dtype));
     return absl::OkStatus();
   }
   return tensors_.read(places.backend(), device, tensor, box, dst,
-                       [&](const Location& holder, const Box& part, const Target& into) {
+                       [&](const Location& holder, const Box& part, const state::Target& into) {
                          SCALAI_RETURN_IF_ERROR(read_there(places, holder, there, part, into));
-                         taken[holder] += packed_bytes(part, into.dtype);
+                         taken[holder] += state::packed_bytes(part, into.dtype);
                          return absl::OkStatus();
                        });
 }
 
 absl::Status ForeignStep::read_there(Places& places, const Location& device, TensorId there, const Box& box,
-                                     const Target& dst) const {
+                                     const state::Target& dst) const {
   const HostId host = places.host_of(device);
   {
     const std::lock_guard lock(silent_->mutex);
@@ -81,4 +84,4 @@ std::optional<std::vector<Box>> ForeignStep::changes(TensorId tensor, const Box&
   return parts;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

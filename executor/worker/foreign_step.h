@@ -19,7 +19,7 @@ namespace scalai::proto {
 class Foreign;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class ForeignStep {
  public:
@@ -35,21 +35,21 @@ class ForeignStep {
   // the bytes that were read of each device, in the narrower type. DeadlineExceeded: its host is silent, and is not
   // asked again for this step.
   using Taken = std::map<Location, int64_t>;
-  absl::Status read(Places& places, const Location& device, TensorId tensor, const Box& box, const Target& dst,
-                    Taken& taken) const;
+  absl::Status read(Places& places, const Location& device, TensorId tensor, const tensor::Box& box,
+                    const state::Target& dst, Taken& taken) const;
   // The parts of the box that are not as in the version before; nothing where that is not known.
-  std::optional<std::vector<Box>> changes(TensorId tensor, const Box& box) const;
+  std::optional<std::vector<tensor::Box>> changes(TensorId tensor, const tensor::Box& box) const;
 
  private:
-  absl::Status read_there(Places& places, const Location& device, TensorId there, const Box& box,
-                          const Target& dst) const;
+  absl::Status read_there(Places& places, const Location& device, TensorId there, const tensor::Box& box,
+                          const state::Target& dst) const;
 
   int32_t hosts_ = 0;
-  VersionKey key_;
+  state::VersionKey key_;
   std::vector<TensorId> numbers_;  // there, by tensor of the plan
   bool has_changes_ = false;
-  std::map<TensorId, std::vector<Box>> changes_;
-  std::vector<DType> dtypes_;  // there
+  std::map<TensorId, std::vector<tensor::Box>> changes_;
+  std::vector<tensor::DType> dtypes_;  // there
   ForeignTensors tensors_;
   struct Silent {
     std::mutex mutex;
@@ -58,4 +58,4 @@ class ForeignStep {
   std::shared_ptr<Silent> silent_ = std::make_shared<Silent>();
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

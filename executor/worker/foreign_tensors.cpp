@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "executor/state/copy.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -14,7 +15,10 @@
 #include "ptc/state/transform/device.h"
 #include "ptc/store/views/transforms.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using tensor::Box;
+
 namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 20;
@@ -86,28 +90,28 @@ absl::StatusOr<ForeignTensors> ForeignTensors::make(const proto::Foreign& messag
   return all;
 }
 
-absl::Status ForeignTensors::read(Backend& backend, const Location& device, TensorId tensor, const Box& box,
-                                  const Target& dst, const ReadPart& part) const {
+absl::Status ForeignTensors::read(device::Backend& backend, const Location& device, TensorId tensor, const Box& box,
+                                  const state::Target& dst, const ReadPart& part) const {
   const Made& made = *made_[static_cast<size_t>(tensor.value)];
   const transform::Origin origin = [&](const Box& wanted, std::span<std::byte> into) {
     return read_origin(device, made.origin, wanted, into, part);
   };
   if (const auto steps = steps_at(backend, made.tensor, dst.data); steps != nullptr) {
     return transform::make_on(*steps, made.tensor, box, origin, [&](const Box& chunk, const std::byte* there) {
-      const BoxCopy unpack{chunk, {chunk, made.tensor.dtype, there}, dst};
+      const device::BoxCopy unpack{chunk, {chunk, made.tensor.dtype, there}, dst};
       return backend.copy({&unpack, 1});
     });
   }
   std::vector<std::byte> bytes;
   return tensor::for_each_chunk(box, chunk_elements(made.tensor, box), [&](const Box& chunk) {
-    bytes.resize(static_cast<size_t>(packed_bytes(chunk, made.tensor.dtype)));
+    bytes.resize(static_cast<size_t>(state::packed_bytes(chunk, made.tensor.dtype)));
     SCALAI_RETURN_IF_ERROR(made.tensor.read(chunk, bytes, origin));
-    const BoxCopy unpack{chunk, {chunk, made.tensor.dtype, bytes.data()}, dst};
+    const device::BoxCopy unpack{chunk, {chunk, made.tensor.dtype, bytes.data()}, dst};
     return backend.copy({&unpack, 1});
   });
 }
 
-std::shared_ptr<transform::Device> ForeignTensors::steps_at(Backend& backend, const transform::Tensor& tensor,
+std::shared_ptr<transform::Device> ForeignTensors::steps_at(device::Backend& backend, const transform::Tensor& tensor,
                                                             const std::byte* address) const {
   const auto steps = backend.steps_at(address);
   absl::Status why = steps.status();
@@ -126,7 +130,7 @@ std::shared_ptr<transform::Device> ForeignTensors::steps_at(Backend& backend, co
 absl::Status ForeignTensors::read_origin(const Location& device, TensorId origin, const Box& box,
                                          std::span<std::byte> dst, const ReadPart& part) const {
   const collection::LogicalTensor& tensor = side_.tensors[static_cast<size_t>(origin.value)];
-  const Target target{box, tensor.dtype, dst.data()};
+  const state::Target target{box, tensor.dtype, dst.data()};
   const std::vector<DeviceId>& devices = side_.device_of_rank;
   const auto first = std::find(devices.begin(), devices.end(), DeviceId(device.index)) - devices.begin();
   std::vector<Box> left = {box};
@@ -153,4 +157,4 @@ absl::Status ForeignTensors::read_origin(const Location& device, TensorId origin
                       : problem;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -20,7 +20,7 @@ namespace scalai::proto {
 class Foreign;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class ForeignTensors {
  public:
@@ -32,22 +32,23 @@ class ForeignTensors {
   // Whether a read has to go through steps; otherwise what lies there is what the plan reads.
   bool is_made(TensorId tensor) const { return !made_.empty() && made_[static_cast<size_t>(tensor.value)].has_value(); }
   // Reads from a device of the run, which has all of the box or nothing.
-  using ReadPart = std::function<absl::Status(const Location& device, const Box& part, const Target& dst)>;
+  using ReadPart =
+      std::function<absl::Status(const Location& device, const tensor::Box& part, const state::Target& dst)>;
   // Makes a box of one of these. `device` is asked first. What a GPU has no room for is made by the host, with a
   // warning. Errors: of `part` and of steps; NotFound (no device has it); of the GPU.
-  absl::Status read(Backend& backend, const Location& device, TensorId tensor, const Box& box, const Target& dst,
-                    const ReadPart& part) const;
+  absl::Status read(device::Backend& backend, const Location& device, TensorId tensor, const tensor::Box& box,
+                    const state::Target& dst, const ReadPart& part) const;
 
  private:
   struct Made {
     transform::Tensor tensor;
     TensorId origin;  // in side_
   };
-  absl::Status read_origin(const Location& device, TensorId origin, const Box& box, std::span<std::byte> dst,
+  absl::Status read_origin(const Location& device, TensorId origin, const tensor::Box& box, std::span<std::byte> dst,
                            const ReadPart& part) const;
 
   // Null, with a warning for the first tensor: by the host.
-  std::shared_ptr<transform::Device> steps_at(Backend& backend, const transform::Tensor& tensor,
+  std::shared_ptr<transform::Device> steps_at(device::Backend& backend, const transform::Tensor& tensor,
                                               const std::byte* address) const;
 
   collection::Collection side_;
@@ -55,4 +56,4 @@ class ForeignTensors {
   std::shared_ptr<std::once_flag> warned_ = std::make_shared<std::once_flag>();
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

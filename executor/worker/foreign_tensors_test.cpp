@@ -12,7 +12,11 @@
 #include "ptc/state/collection/collection_file.h"
 #include "ptc/store/views/transforms.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using tensor::Box;
+using tensor::DType;
+
 namespace foreign_tensors_test {
 
 using ::testing::HasSubstr;
@@ -32,20 +36,20 @@ struct SplitRun {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 5;
   }
   // Of devices that live.
-  absl::Status part(const Location& device, const Box& box, const Target& dst) {
+  absl::Status part(const Location& device, const Box& box, const state::Target& dst) {
     asked.push_back(device.index);
     if (lost.contains(device.index)) return absl::UnavailableError("gone");
     const Box all = Box::whole(side.tensors[0].shape);
-    const BoxCopy copy{box, {all, DType::kF32, reinterpret_cast<const std::byte*>(values.data())}, dst};
+    const device::BoxCopy copy{box, {all, DType::kF32, reinterpret_cast<const std::byte*>(values.data())}, dst};
     return backend->copy({&copy, 1});
   }
   absl::StatusOr<std::vector<int8_t>> read(const ForeignTensors& tensors, int device, const Box& box) {
     asked.clear();
     std::vector<int8_t> codes(static_cast<size_t>(box.volume()));
-    const Target dst{box, DType::kI8, reinterpret_cast<std::byte*>(codes.data())};
+    const state::Target dst{box, DType::kI8, reinterpret_cast<std::byte*>(codes.data())};
     SCALAI_RETURN_IF_ERROR(tensors.read(
         *backend, Location::device(DeviceId(device)), TensorId(0), box, dst,
-        [&](const Location& from, const Box& wanted, const Target& into) { return part(from, wanted, into); }));
+        [&](const Location& from, const Box& wanted, const state::Target& into) { return part(from, wanted, into); }));
     return codes;
   }
 
@@ -54,7 +58,7 @@ struct SplitRun {
   std::vector<plan::TensorInfo> planned = {
       {.name = "w", .dtype = DType::kI8, .from_dtype = DType::kI8, .shape = {3, 4}}, {.name = "w_scale", .shape = {3}}};
   std::array<float, 12> values{};
-  std::unique_ptr<Backend> backend = make_host_backend();
+  std::unique_ptr<device::Backend> backend = device::make_host_backend();
   std::vector<int> asked;
   std::set<int> lost;
 };
@@ -123,4 +127,4 @@ TEST(ForeignTensorsTest, RefusesWhatThePlanIsNotFor) {
 }
 
 }  // namespace foreign_tensors_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -5,14 +5,14 @@
 #include "executor/worker/testing/support.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace host_copies_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr StateVersion kShown = StateVersion::live(1);
-constexpr VersionKey kKey{kJob, kShown};
+constexpr state::StateVersion kShown = state::StateVersion::live(1);
+constexpr state::VersionKey kKey{kJob, kShown};
 
 class WorkerLive : public ::testing::Test {
  protected:
@@ -36,13 +36,13 @@ class WorkerLive : public ::testing::Test {
     return body;
   }
   // What g0 has of a tensor, out of a place; empty: that place does not have it.
-  std::string bytes(const Location& place, const VersionKey& key, size_t index) {
+  std::string bytes(const Location& place, const state::VersionKey& key, size_t index) {
     const TensorId tensor(static_cast<int64_t>(index));
-    const DType dtype = from_.tensors[index].dtype;
+    const tensor::DType dtype = from_.tensors[index].dtype;
     std::string all;
     for (const tensor::Piece& piece : from_.pieces(tensor, LogicalRank(0)).pieces) {
       std::string part(static_cast<size_t>(piece.box.volume() * tensor::size_of(dtype)), '?');
-      const Target target{piece.box, dtype, reinterpret_cast<std::byte*>(part.data())};
+      const state::Target target{piece.box, dtype, reinterpret_cast<std::byte*>(part.data())};
       if (!reader().read(place, key, tensor, piece.box, target).ok()) return "";
       all += part;
     }
@@ -58,7 +58,7 @@ class WorkerLive : public ::testing::Test {
   std::vector<std::string> nothing() const { return std::vector<std::string>(before_.size()); }
 
   const Location device_ = Location::device(DeviceId(0)), memory_ = Location::host_memory(HostId(0));
-  const VersionKey of_from_ = epoch_of_job(4);
+  const state::VersionKey of_from_ = epoch_of_job(4);
   const Collection from_ = at_epoch(plan::grid_collection({.tp = 4}, plan::devices({0, 1, 2, 3})), 4);
   std::unique_ptr<SmallCluster> cluster_;
   std::vector<std::string> before_;
@@ -130,10 +130,11 @@ TEST_F(WorkerLive, SurvivesItsDevice) {
 // Training matters more than its readers.
 TEST_F(WorkerLive, WithoutRoomForTheCopyReadersLoseIt) {
   begin({.limit = 1 << 20});
-  Store& memory = cluster_->store(memory_);
+  state::Store& memory = cluster_->store(memory_);
   absl::Status full;
   for (int64_t i = 0; full.ok(); ++i)
-    full = memory.add({kJob, kSnapshot}, TensorId(0), Box({i << 10}, {(i + 1) << 10}), DType::kF32).status();
+    full = memory.add({kJob, kSnapshot}, TensorId(0), tensor::Box({i << 10}, {(i + 1) << 10}), tensor::DType::kF32)
+               .status();
   ASSERT_TRUE(absl::IsResourceExhausted(full)) << full;
   cluster_->ask(0, show());
   EXPECT_EQ(shown(device_), before_);
@@ -144,4 +145,4 @@ TEST_F(WorkerLive, WithoutRoomForTheCopyReadersLoseIt) {
 }
 
 }  // namespace host_copies_test
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -16,22 +16,22 @@
 #include "executor/state/store.h"
 #include "ptc/plan/plan.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class LocalStores {
  public:
-  void put(const plan::Location& place, std::shared_ptr<Store> store) {
+  void put(const plan::Location& place, std::shared_ptr<state::Store> store) {
     const std::lock_guard lock(mutex_);
     stores_[place] = std::move(store);
   }
   // Removes the place's store. Does nothing if the place has another store by now.
-  void remove(const plan::Location& place, const Store* store) {
+  void remove(const plan::Location& place, const state::Store* store) {
     const std::lock_guard lock(mutex_);
     const auto found = stores_.find(place);
     if (found != stores_.end() && found->second.get() == store) stores_.erase(found);
   }
   // The place's store; null if no worker of this process has the place. The pointer keeps the store alive.
-  std::shared_ptr<Store> find(const plan::Location& place) const {
+  std::shared_ptr<state::Store> find(const plan::Location& place) const {
     const std::lock_guard lock(mutex_);
     const auto found = stores_.find(place);
     return found == stores_.end() ? nullptr : found->second;
@@ -41,8 +41,8 @@ class LocalStores {
 
  private:
   mutable std::mutex mutex_;
-  std::map<plan::Location, std::shared_ptr<Store>> stores_;
+  std::map<plan::Location, std::shared_ptr<state::Store>> stores_;
   std::shared_mutex in_use_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -17,7 +17,17 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using device::BoxCopy;
+using state::PeerSegment;
+using state::Piece;
+using state::Store;
+using state::Target;
+using state::VersionKey;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 constexpr int kHastyTries =
@@ -41,7 +51,7 @@ absl::Status not_held(const Location& place, const VersionKey& key, TensorId ten
 absl::Status add_copies(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                         std::span<const Piece> found, const std::byte* base, const Target& dst,
                         std::vector<BoxCopy>& batch) {
-  if (!cover(found, box)) return not_held(place, key, tensor, box);
+  if (!state::cover(found, box)) return not_held(place, key, tensor, box);
   for (const Piece& piece : found) {
     if (!convertible(piece.dtype, dst.dtype))
       return invalid(fmt::format("{} holds tensor {} as {}, which is not cast to {}", place.str(), tensor.value,
@@ -141,13 +151,13 @@ absl::Status Places::setup(const std::vector<int>& gpus_of_host) {
 }
 
 absl::Status Places::fail(const Location& place) {
-  SegmentOptions options = segments_;
+  state::SegmentOptions options = segments_;
   options.name = place.str();
   std::shared_ptr<Store> store;
   if (place.kind == Location::Kind::kDevice) {
     options.limit = std::min(options.limit, device_limit_);
     const auto device = std::find(devices_.begin(), devices_.end(), DeviceId(place.index)) - devices_.begin();
-    SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Memory> memory,
+    SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<state::Memory> memory,
                             backend_.memory_of_device(first_device_ + static_cast<int>(device), options));
     store = std::make_shared<Store>(std::move(memory));
   } else {
@@ -169,37 +179,38 @@ Places::~Places() {
   own_.clear();
 }
 
-absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_network) {
+absl::Status Places::peers(const std::vector<proto::Peer>& workers, bool force_network) {
   std::map<Location, std::shared_ptr<Remote>> remote;
   std::set<HostId> networked;
   std::map<DeviceId, Gpu> gpus;
-  for (const WorkerJoined& worker : workers) {
-    const std::vector<WorkerPlace>& places = worker.hello.places;
-    const bool here = !force_network && (worker.hello.host_name.empty() || worker.hello.host_name == machine_name());
-    const auto mapped = [&](const WorkerPlace& one) {
-      const std::optional<Location> place = parse_place(one.place);
-      return here && (one.fd >= 0 || (place && locals_->find(*place) != nullptr));
+  for (const proto::Peer& worker : workers) {
+    const HostId host(worker.host());
+    const auto& places = worker.places();
+    const bool here = !force_network && (worker.host_name().empty() || worker.host_name() == rpc::machine_name());
+    const auto mapped = [&](const proto::WorkerPlace& one) {
+      const std::optional<Location> place = parse_place(one.place());
+      return here && (one.fd() >= 0 || (place && locals_->find(*place) != nullptr));
     };
-    const bool gpus_only = here && std::all_of(places.begin(), places.end(),
-                                               [&](const WorkerPlace& one) { return mapped(one) || one.gpu >= 0; });
+    const bool gpus_only = here && std::all_of(places.begin(), places.end(), [&](const proto::WorkerPlace& one) {
+                             return mapped(one) || one.gpu() > 0;
+                           });
     const bool all_mapped = std::all_of(places.begin(), places.end(), mapped);
-    if (HostId(worker.host) != host_ && !all_mapped) {
+    if (host != host_ && !all_mapped) {
       if (transport_ != nullptr) {
-        SCALAI_RETURN_IF_ERROR(transport_->connect(HostId(worker.host), worker.hello.transport_address));
-        networked.insert(HostId(worker.host));
+        SCALAI_RETURN_IF_ERROR(transport_->connect(host, worker.transport_address()));
+        networked.insert(host);
       } else if (!gpus_only) {
         return missing("this worker was built or started without UCX: it reaches no other machine");
       }
     }
-    for (const WorkerPlace& one : places) {
-      const std::optional<Location> place = parse_place(one.place);
-      if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host, one.place));
-      if (one.gpu >= 0 && place->kind == Location::Kind::kDevice)
-        gpus[DeviceId(place->index)] = {HostId(worker.host), one.gpu};
-      if (HostId(worker.host) == host_ || !mapped(one) || one.fd < 0) continue;
+    for (const proto::WorkerPlace& one : places) {
+      const std::optional<Location> place = parse_place(one.place());
+      if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host(), one.place()));
+      if (one.gpu() > 0 && place->kind == Location::Kind::kDevice) gpus[DeviceId(place->index)] = {host, one.gpu() - 1};
+      if (host == host_ || !mapped(one) || one.fd() < 0) continue;
       auto entry = std::make_shared<Remote>();
-      entry->address = {.pid = static_cast<int32_t>(one.pid), .fd = one.fd};
-      std::from_chars(one.address.data(), one.address.data() + one.address.size(), entry->address.token);
+      entry->address = {.pid = static_cast<int32_t>(one.pid()), .fd = one.fd()};
+      std::from_chars(one.address().data(), one.address().data() + one.address().size(), entry->address.token);
       const auto known = remote_.find(*place);
       const bool same = known != remote_.end() && known->second->address == entry->address;
       remote[*place] = same ? known->second : std::move(entry);
@@ -211,21 +222,21 @@ absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_
   const std::lock_guard lock(departed_mutex_);
   departed_ = false;
   named_.clear();
-  for (const WorkerJoined& worker : workers) named_.insert(HostId(worker.host));
+  for (const proto::Peer& worker : workers) named_.insert(HostId(worker.host()));
   return absl::OkStatus();
 }
 
-std::vector<WorkerPlace> Places::addresses() const {
-  std::vector<WorkerPlace> list;
+std::vector<proto::WorkerPlace> Places::addresses() const {
+  std::vector<proto::WorkerPlace> list;
   const std::lock_guard lock(own_mutex_);
   for (const auto& [place, store] : own_) {
-    const SegmentAddress address = store->address();
-    const int gpu = place.kind == Location::Kind::kDevice ? gpu_of(DeviceId(place.index)) : -1;
-    list.push_back({.place = place.str(),
-                    .pid = ::getpid(),
-                    .fd = address.fd,
-                    .address = std::to_string(address.token),
-                    .gpu = gpu});
+    const state::SegmentAddress address = store->address();
+    proto::WorkerPlace& one = list.emplace_back();
+    one.set_place(place.str());
+    one.set_pid(::getpid());
+    one.set_fd(address.fd);
+    one.set_address(std::to_string(address.token));
+    if (place.kind == Location::Kind::kDevice) one.set_gpu(gpu_of(DeviceId(place.index)) + 1);
   }
   return list;
 }
@@ -331,24 +342,25 @@ absl::Status Places::read_segment(const Location& place, Remote& remote, const V
                                   const Box& box, const Target& dst) {
   SCALAI_ASSIGN_OR_RETURN(const PeerSegment* const open, opened(remote));
   const PeerSegment& segment = *open;
-  const Deadline until = std::chrono::steady_clock::now() +
-                         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(disturbed_s_));
+  const transport::Deadline until =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration_cast<transport::Deadline::duration>(std::chrono::duration<double>(disturbed_s_));
   for (int tries = 0; tries < kHastyTries || std::chrono::steady_clock::now() < until; ++tries) {
     if (!segment.alive()) return absl::UnavailableError(fmt::format("the worker that had {} is gone", place.str()));
     if (tries >= kHastyTries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const uint64_t epoch = segment.epoch();
-    std::shared_ptr<const Directory> directory;
+    std::shared_ptr<const state::Directory> directory;
     {
       const std::lock_guard lock(remote.mutex);
       if (remote.directory_epoch == epoch) directory = remote.directory;
     }
     std::vector<Piece> found;
     if (directory != nullptr) found = directory->find(key, tensor, box);
-    if (directory == nullptr || !cover(found, box)) {
+    if (directory == nullptr || !state::cover(found, box)) {
       SCALAI_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, segment.directory());
-      SCALAI_ASSIGN_OR_RETURN(Directory parsed, Directory::parse(bytes, segment.capacity()));
+      SCALAI_ASSIGN_OR_RETURN(state::Directory parsed, state::Directory::parse(bytes, segment.capacity()));
       const std::lock_guard lock(remote.mutex);
-      directory = remote.directory = std::make_shared<const Directory>(std::move(parsed));
+      directory = remote.directory = std::make_shared<const state::Directory>(std::move(parsed));
       remote.directory_epoch = epoch;
       found = directory->find(key, tensor, box);
     }
@@ -389,12 +401,13 @@ absl::Status Places::read_network(const Location& place, const VersionKey& key, 
 
 absl::Status Places::fetch_part(HostId host, const std::string& request, const Box& part, const Target& dst,
                                 std::vector<std::byte>& packed) {
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(kFetchTimeout_s));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<transport::Deadline::duration>(
+                                                               std::chrono::duration<double>(kFetchTimeout_s));
   // Host memory beside GPUs is packed, too: an address does not say where it is.
-  if (backend_.in_host_memory() && !part.empty() && rows_by(row_bytes(part, dst.box, dst.dtype)) != Rows::kPacked)
-    return transport_->fetch(host, request, rows_of(part, dst), deadline);
-  packed.resize(static_cast<size_t>(packed_bytes(part, dst.dtype)));
+  if (backend_.in_host_memory() && !part.empty() &&
+      transport::rows_by(state::row_bytes(part, dst.box, dst.dtype)) != transport::Rows::kPacked)
+    return transport_->fetch(host, request, state::rows_of(part, dst), deadline);
+  packed.resize(static_cast<size_t>(state::packed_bytes(part, dst.dtype)));
   SCALAI_RETURN_IF_ERROR(transport_->fetch(host, request, std::span<std::byte>(packed), deadline));
   const BoxCopy unpack{part, {part, dst.dtype, packed.data()}, dst};
   return backend_.copy({&unpack, 1});
@@ -404,7 +417,7 @@ bool Places::reaches(const Location& place) const {
   return place.kind == Location::Kind::kHostMemory || backend_.in_host_memory();
 }
 
-absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
+absl::StatusOr<transport::Payload> Places::answer(std::string_view bytes) const {
   proto::FetchRequest request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return invalid("a peer sent a malformed request");
@@ -413,27 +426,27 @@ absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
   if (store == nullptr) return absl::NotFoundError(fmt::format("{} is not a place of this worker", request.place()));
   SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(request.box()));
   SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(request.box()));
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(request.version()));
+  SCALAI_ASSIGN_OR_RETURN(const state::StateVersion version, state::StateVersion::from_wire(request.version()));
   const VersionKey key{request.job(), version};
   const TensorId tensor(request.box().tensor());
   const std::vector<Piece> found = store->find(key, tensor, box);
-  if (!cover(found, box)) return not_held(*place, key, tensor, box);  // before memory is taken for it
+  if (!state::cover(found, box)) return not_held(*place, key, tensor, box);  // before memory is taken for it
   if (found.size() == 1 && found.front().dtype == dtype && !box.empty() && reaches(*place)) {
-    const Source array = found.front().source(store->base());
-    const Rows how = rows_by(row_bytes(box, array.box, dtype));
-    if (how != Rows::kPacked) {
-      return Payload::rows(rows_of(box, array), store, how, [store, key, tensor, box, found, at = *place] {
-        return unchanged(*store, at, key, tensor, box, found);
-      });
+    const state::Source array = found.front().source(store->base());
+    const transport::Rows how = transport::rows_by(state::row_bytes(box, array.box, dtype));
+    if (how != transport::Rows::kPacked) {
+      return transport::Payload::rows(
+          state::rows_of(box, array), store, how,
+          [store, key, tensor, box, found, at = *place] { return unchanged(*store, at, key, tensor, box, found); });
     }
   }
-  std::string packed(static_cast<size_t>(packed_bytes(box, dtype)), '\0');
+  std::string packed(static_cast<size_t>(state::packed_bytes(box, dtype)), '\0');
   const Target out{box, dtype, reinterpret_cast<std::byte*>(packed.data())};
   std::vector<BoxCopy> batch;
   SCALAI_RETURN_IF_ERROR(add_copies(*place, key, tensor, box, found, store->base(), out, batch));
   SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
   SCALAI_RETURN_IF_ERROR(unchanged(*store, *place, key, tensor, box, found));
-  return Payload::owned(std::move(packed));
+  return transport::Payload::owned(std::move(packed));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -16,7 +16,15 @@
 #include "executor/transport/rows.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::StateVersion;
+using state::Store;
+using state::value_or_die;
+using state::VersionKey;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,39 +33,14 @@ constexpr VersionKey kVersion{.job = 1, .version = StateVersion::epoch(5)};
 constexpr VersionKey kOther{.job = 1, .version = StateVersion::epoch(77)};
 constexpr TensorId kTensor(0);
 const Location kFirst = Location::device(DeviceId(0));
-const SegmentOptions kSegments{.capacity = int64_t{1} << 30, .leave_free = 0};
+const state::SegmentOptions kSegments{.capacity = int64_t{1} << 30, .leave_free = 0};
 
-TEST(Place, NamesReadBack) {
-  for (const Location& place : {Location::device(DeviceId(0)), Location::device(DeviceId(123)), Location::storage(),
-                                Location::host_memory(HostId(0)), Location::host_memory(HostId(77))})
-    EXPECT_EQ(parse_place(place.str()), place) << place.str();
-}
-
-TEST(Place, OtherNamesAreRefused) {
-  for (const std::string text : {"", "g", "h", "h1", ".mem", "h.mem", "g1.mem", "g-1", "g1x", "g 1", "x1", "Storage",
-                                 "g99999999999", "h1.memory", "g1 "})
-    EXPECT_EQ(parse_place(text), std::nullopt) << text;
-}
-
-TEST(TensorBoxMessage, WhatIsNoBoxIsRefused) {
-  const auto message = [](const std::vector<int64_t>& lo, const std::vector<int64_t>& hi) {
-    proto::TensorBox box;
-    for (const int64_t bound : lo) box.add_lo(bound);
-    for (const int64_t bound : hi) box.add_hi(bound);
-    return box_of(box);
-  };
-  EXPECT_EQ(value_or_die(message({}, {})), Box({}, {}));
-  EXPECT_EQ(value_or_die(message({1, 0}, {4, 7})), Box({1, 0}, {4, 7}));
-  EXPECT_FALSE(message({1}, {}).ok());
-  EXPECT_FALSE(message({0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1}).ok());
-  EXPECT_FALSE(message({-1}, {3}).ok());
-  EXPECT_FALSE(message({4}, {3}).ok());
-  EXPECT_FALSE(message({0, 0}, {int64_t{1} << 40, int64_t{1} << 40}).ok());
-  proto::TensorBox box;
-  box.set_dtype(99);
-  EXPECT_FALSE(dtype_of(box).ok());
-  box.set_dtype(-1);
-  EXPECT_FALSE(dtype_of(box).ok());
+// Of host 0.
+proto::Peer peer_of(const Places& owner, const std::string& transport_address) {
+  proto::Peer peer;
+  for (proto::WorkerPlace& place : owner.addresses()) *peer.add_places() = std::move(place);
+  peer.set_transport_address(transport_address);
+  return peer;
 }
 
 proto::FetchRequest request_for(const Box& box, const VersionKey& key) {
@@ -86,38 +69,34 @@ class TwoHosts : public testing::Test {
     reader_transport_.close();
   }
 
-  WorkerJoined owner() const {
-    WorkerJoined joined{.host = 0, .hello = {}};
-    joined.hello.places = owner_.addresses();
-    joined.hello.transport_address = transport_.address();
-    return joined;
-  }
+  proto::Peer owner() const { return peer_of(owner_, transport_.address()); }
   void meet(bool force_network) { ASSERT_OK(reader_.peers({owner()}, force_network)); }
 
   // Random bytes on the owner's device.
   std::vector<std::byte> hold(const Box& box, DType dtype, uint64_t seed, const VersionKey& key = kVersion) {
     Random random(seed);
-    std::vector<std::byte> bytes = random_bytes(random, packed_bytes(box, dtype));
+    std::vector<std::byte> bytes = state::random_bytes(random, state::packed_bytes(box, dtype));
     Store& store = *owner_.own(kFirst);
-    const Target target = value_or_die(store.add(key, kTensor, box, dtype));
+    const state::Target target = value_or_die(store.add(key, kTensor, box, dtype));
     std::copy(bytes.begin(), bytes.end(), target.data);
     EXPECT_OK(store.publish(key));
     return bytes;
   }
   absl::Status read(const Box& box, DType dtype, std::vector<std::byte>& into, const VersionKey& key = kVersion) {
-    into.assign(static_cast<size_t>(packed_bytes(box, dtype)), std::byte{0});
+    into.assign(static_cast<size_t>(state::packed_bytes(box, dtype)), std::byte{0});
     return reader_.read(kFirst, key, kTensor, box, {box, dtype, into.data()});
   }
 
   Places* answering_ = &owner_;
   std::atomic<int> asked_ = 0;
-  LoopbackNetwork network_;
-  LoopbackTransport transport_{network_, [this](std::string_view request) {
-                                 ++asked_;
-                                 return answering_->answer(request);
-                               }};
-  LoopbackTransport reader_transport_{network_, [](std::string_view) { return absl::UnimplementedError("asks only"); }};
-  std::unique_ptr<Backend> backend_ = make_host_backend();
+  transport::LoopbackNetwork network_;
+  transport::LoopbackTransport transport_{network_, [this](std::string_view request) {
+                                            ++asked_;
+                                            return answering_->answer(request);
+                                          }};
+  transport::LoopbackTransport reader_transport_{
+      network_, [](std::string_view) { return absl::UnimplementedError("asks only"); }};
+  std::unique_ptr<device::Backend> backend_ = device::make_host_backend();
   std::shared_ptr<LocalStores> locals_ = std::make_shared<LocalStores>();
   Places owner_{{.host = HostId(0), .segments = kSegments, .backend = backend_.get(), .locals = locals_}};
   Places reader_{{.host = HostId(1),
@@ -138,7 +117,7 @@ TEST_F(TwoHosts, EachHasItsOwnPlaces) {
   EXPECT_FALSE(owner_.in_cluster(Location::host_memory(HostId(2))));
   EXPECT_FALSE(owner_.in_cluster(Location::device(DeviceId(2))));
   EXPECT_FALSE(owner_.in_cluster(Location::storage()));
-  for (const WorkerPlace& place : owner_.addresses()) EXPECT_EQ(place.pid, getpid()) << place.place;
+  for (const proto::WorkerPlace& place : owner_.addresses()) EXPECT_EQ(place.pid(), getpid()) << place.place();
 }
 
 TEST_F(TwoHosts, SetupAgainKeepsStoresAndRefusesNonsense) {
@@ -153,9 +132,9 @@ TEST_F(TwoHosts, SetupAgainKeepsStoresAndRefusesNonsense) {
 TEST_F(TwoHosts, ReadFromTheOwnStore) {
   const Box box({0, 0}, {6, 10}), part({1, 2}, {5, 9});
   const std::vector<std::byte> all = hold(box, DType::kF32, 1);
-  std::vector<std::byte> got(static_cast<size_t>(packed_bytes(part, DType::kF32))), expected(got.size());
+  std::vector<std::byte> got(static_cast<size_t>(state::packed_bytes(part, DType::kF32))), expected(got.size());
   ASSERT_OK(owner_.read(kFirst, kVersion, kTensor, part, {part, DType::kF32, got.data()}));
-  pack_box(part, {box, DType::kF32, all.data()}, DType::kF32, expected.data());
+  state::pack_box(part, {box, DType::kF32, all.data()}, DType::kF32, expected.data());
   EXPECT_EQ(got, expected);
 }
 
@@ -167,11 +146,11 @@ TEST_F(TwoHosts, ReadFromASegmentAndOverTheNetwork) {
     Random random(3);
     asked_ = 0;
     for (int i = 0; i < 50; ++i) {
-      const Box part = random_box(random, box);
+      const Box part = state::random_box(random, box);
       SCOPED_TRACE(part.str());
-      std::vector<std::byte> got, expected(static_cast<size_t>(packed_bytes(part, DType::kBF16)));
+      std::vector<std::byte> got, expected(static_cast<size_t>(state::packed_bytes(part, DType::kBF16)));
       ASSERT_OK(read(part, DType::kBF16, got));
-      pack_box(part, {box, DType::kBF16, all.data()}, DType::kBF16, expected.data());
+      state::pack_box(part, {box, DType::kBF16, all.data()}, DType::kBF16, expected.data());
       ASSERT_EQ(got, expected);
     }
     EXPECT_EQ(asked_, network ? 50 : 0);
@@ -195,7 +174,7 @@ TEST_F(TwoHosts, ABoxInSeveralBuffersIsPutTogether) {
 TEST_F(TwoHosts, ReadingCasts) {
   const Box box({0}, {3});
   const std::array<float, 3> values = {1.0F, -2.5F, 3.0000001F};
-  const Target target = value_or_die(owner_.own(kFirst)->add(kVersion, kTensor, box, DType::kF32));
+  const state::Target target = value_or_die(owner_.own(kFirst)->add(kVersion, kTensor, box, DType::kF32));
   std::memcpy(target.data, values.data(), sizeof values);
   ASSERT_OK(owner_.own(kFirst)->publish(kVersion));
   for (const bool network : {false, true}) {
@@ -278,7 +257,7 @@ TEST_F(TwoHosts, AFailedPlaceIsANewOne) {
   meet(false);
   std::vector<std::byte> got;
   ASSERT_OK(read(box, DType::kU8, got));
-  const SegmentAddress before = owner_.own(kFirst)->address();
+  const state::SegmentAddress before = owner_.own(kFirst)->address();
   ASSERT_OK(owner_.fail(kFirst));
   EXPECT_FALSE(owner_.own(kFirst)->address() == before);
   EXPECT_TRUE(absl::IsNotFound(owner_.read(kFirst, kVersion, kTensor, box, {box, DType::kU8, got.data()})));
@@ -342,14 +321,14 @@ TEST_F(TwoHosts, ALimitOfDevicesIsNotOneOfHosts) {
 }
 
 TEST_F(TwoHosts, PeersRefuses) {
-  WorkerJoined odd = owner();
-  odd.hello.places.front().place = "h0.memory";
+  proto::Peer odd = owner();
+  odd.mutable_places(0)->set_place("h0.memory");
   EXPECT_TRUE(absl::IsInvalidArgument(reader_.peers({odd}, false)));
   Places alone({.host = HostId(1), .segments = kSegments, .backend = backend_.get()});
   ASSERT_OK(alone.setup({1, 1}));
   EXPECT_FALSE(alone.peers({owner()}, true).ok()) << "it has no transport";
-  WorkerJoined far = owner();
-  for (WorkerPlace& place : far.hello.places) place.fd = -1;
+  proto::Peer far = owner();
+  for (proto::WorkerPlace& place : *far.mutable_places()) place.set_fd(-1);
   EXPECT_FALSE(alone.peers({far}, false).ok());
   (void)hold(Box({0}, {10}), DType::kU8, 10);
   ASSERT_OK(reader_.peers({far}, false));
@@ -394,7 +373,7 @@ TEST_F(TwoHosts, AnswersWhileThePlaceFails) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_OK(owner_.fail(kFirst));
     Store& store = *owner_.own(kFirst);
-    const Target target = value_or_die(store.add(kOther, kTensor, box, DType::kU8));
+    const state::Target target = value_or_die(store.add(kOther, kTensor, box, DType::kU8));
     std::fill_n(target.data, box.volume(), static_cast<std::byte>(i));
     ASSERT_OK(store.keep(kOther, kVersion.version, kTensor, box));
     ASSERT_OK(store.publish(kVersion));
@@ -408,8 +387,8 @@ TEST_F(TwoHosts, AnswersWhileThePlaceFails) {
 TEST_F(TwoHosts, RowsOfEveryLengthComeOverTheNetwork) {
   meet(true);
   int64_t epoch = 100;
-  for (const int64_t row :
-       {int64_t{3}, kGatheredFrom_bytes - 1, kGatheredFrom_bytes, kInPlaceFrom_bytes, 3 * kInPlaceFrom_bytes + 1}) {
+  for (const int64_t row : {int64_t{3}, transport::kGatheredFrom_bytes - 1, transport::kGatheredFrom_bytes,
+                            transport::kInPlaceFrom_bytes, 3 * transport::kInPlaceFrom_bytes + 1}) {
     const Box from({0, 0}, {6, 2 * row}), part({1, row / 2}, {5, row / 2 + row}), to({1, row / 2 - 1}, {6, 2 * row});
     const VersionKey key{1, StateVersion::epoch(epoch++)};
     const std::vector<std::byte> all = hold(from, DType::kU8, static_cast<uint64_t>(row), key);
@@ -417,11 +396,12 @@ TEST_F(TwoHosts, RowsOfEveryLengthComeOverTheNetwork) {
       SCOPED_TRACE(part.str() + " into " + array.str());
       std::vector<std::byte> got(static_cast<size_t>(array.volume()), std::byte{7}), expected = got;
       ASSERT_OK(reader_.read(kFirst, key, kTensor, part, {array, DType::kU8, got.data()}));
-      copy_box(part, {from, DType::kU8, all.data()}, {array, DType::kU8, expected.data()});
+      state::copy_box(part, {from, DType::kU8, all.data()}, {array, DType::kU8, expected.data()});
       EXPECT_TRUE(got == expected);
     }
     proto::FetchRequest request = request_for(part, key);
-    EXPECT_EQ(value_or_die(owner_.answer(request.SerializeAsString())).has_check(), row >= kGatheredFrom_bytes);
+    EXPECT_EQ(value_or_die(owner_.answer(request.SerializeAsString())).has_check(),
+              row >= transport::kGatheredFrom_bytes);
   }
 }
 
@@ -429,7 +409,7 @@ TEST_F(TwoHosts, RowsOfEveryLengthComeOverTheNetwork) {
 TEST_F(TwoHosts, StateThatChangesUnderWayIsUnavailable) {
   const Box box({0, 0}, {4, 3000}), part({0, 0}, {4, 1000});
   (void)hold(box, DType::kU8, 3);
-  const Payload payload = value_or_die(owner_.answer(request_for(part, kVersion).SerializeAsString()));
+  const transport::Payload payload = value_or_die(owner_.answer(request_for(part, kVersion).SerializeAsString()));
   EXPECT_OK(payload.check());
   // An answer that nobody waits for is kept for a minute; the memory of a failed place is not.
   const std::shared_ptr<const Store> old = locals_->find(kFirst);
@@ -440,29 +420,26 @@ TEST_F(TwoHosts, StateThatChangesUnderWayIsUnavailable) {
 
 // What the CPU cannot read is packed by the back end, at both ends.
 TEST(PlacesOnGpus, BoxesArePacked) {
-  class Unreachable : public ForwardingBackend {
+  class Unreachable : public device::ForwardingBackend {
    public:
     bool in_host_memory() const override { return false; }
-    absl::Status copy(std::span<const BoxCopy> copies) override {
+    absl::Status copy(std::span<const device::BoxCopy> copies) override {
       copied += copies.size();
-      return ForwardingBackend::copy(copies);
+      return device::ForwardingBackend::copy(copies);
     }
     size_t copied = 0;
   };
   Unreachable backend;
-  LoopbackNetwork network;
+  transport::LoopbackNetwork network;
   Places owner({.host = HostId(0), .segments = kSegments, .backend = &backend});
-  LoopbackTransport transport(network, [&](std::string_view request) { return owner.answer(request); });
-  LoopbackTransport asking(network, [](std::string_view) { return absl::UnimplementedError("asks only"); });
+  transport::LoopbackTransport transport(network, [&](std::string_view request) { return owner.answer(request); });
+  transport::LoopbackTransport asking(network, [](std::string_view) { return absl::UnimplementedError("asks only"); });
   Places reader({.host = HostId(1), .segments = kSegments, .backend = &backend, .transport = &asking});
   ASSERT_OK(owner.setup({1, 1}));
   ASSERT_OK(reader.setup({1, 1}));
-  WorkerJoined joined{.host = 0, .hello = {}};
-  joined.hello.places = owner.addresses();
-  joined.hello.transport_address = transport.address();
-  ASSERT_OK(reader.peers({joined}, true));
+  ASSERT_OK(reader.peers({peer_of(owner, transport.address())}, true));
   const Box box({0}, {100'000});
-  const Target target = value_or_die(owner.own(kFirst)->add(kVersion, kTensor, box, DType::kU8));
+  const state::Target target = value_or_die(owner.own(kFirst)->add(kVersion, kTensor, box, DType::kU8));
   std::fill_n(target.data, box.volume(), std::byte{9});
   ASSERT_OK(owner.own(kFirst)->publish(kVersion));
   std::vector<std::byte> got(static_cast<size_t>(box.volume()));
@@ -474,4 +451,4 @@ TEST(PlacesOnGpus, BoxesArePacked) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

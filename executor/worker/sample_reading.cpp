@@ -9,7 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/store/datasets/data_files.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 namespace {
 
@@ -107,4 +107,4 @@ absl::StatusOr<const SampleReading*> OpenSamples::of(const std::string& state, c
   return reading_.get();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

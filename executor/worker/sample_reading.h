@@ -18,7 +18,7 @@
 #include "ptc/store/datasets/share.h"
 #include "ptc/store/datasets/state.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class SampleReading {
  public:
@@ -69,4 +69,4 @@ class OpenSamples {
   std::unique_ptr<const SampleReading> reading_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -14,7 +14,7 @@
 #include "ptc/store/datasets/build.h"
 #include "ptc/store/datasets/index.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST_F(WithContent, AWorkerRefusesWhatIsNoDataset) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

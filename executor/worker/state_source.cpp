@@ -17,7 +17,7 @@
 #include "ptc/store/safetensors/safetensors.h"
 #include "ptc/store/views/checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 namespace fs = std::filesystem;
 
@@ -31,7 +31,7 @@ std::vector<int64_t> extents_of(const tensor::Shape& shape) {
 
 // Calls visit(first element, elements) for the parts of the box that are dense in a tensor of this shape, in the box's
 // row-major order.
-absl::Status for_each_run(const Box& box, const std::vector<int64_t>& shape,
+absl::Status for_each_run(const tensor::Box& box, const std::vector<int64_t>& shape,
                           const std::function<absl::Status(int64_t, int64_t)>& visit) {
   const auto rank = static_cast<size_t>(box.rank);
   size_t whole = rank;  // dimensions from here on are taken whole, so that a run goes on over them
@@ -58,7 +58,7 @@ struct StateSource::Files {
   struct Stored {
     std::string file;
     std::vector<int64_t> shape;
-    DType dtype = DType::kF32;
+    tensor::DType dtype = tensor::DType::kF32;
     const store::SafetensorsFile* safetensors = nullptr;  // or of the checkpoint
     const store::StoredTensor* tensor = nullptr;
     size_t number = 0;  // in the checkpoint's tensors
@@ -74,7 +74,7 @@ struct StateSource::Files {
   }
   absl::Status add_file(const std::string& file);
   absl::Status add_checkpoint();
-  absl::Status read(const Stored& stored, const Box& box, std::vector<std::byte>& bytes) const;
+  absl::Status read(const Stored& stored, const tensor::Box& box, std::vector<std::byte>& bytes) const;
 };
 
 absl::Status StateSource::Files::add_file(const std::string& file) {
@@ -97,8 +97,9 @@ absl::Status StateSource::Files::add_checkpoint() {
 }
 
 // Dense and row-major, in the dtype that is stored.
-absl::Status StateSource::Files::read(const Stored& stored, const Box& box, std::vector<std::byte>& bytes) const {
-  bytes.resize(static_cast<size_t>(packed_bytes(box, stored.dtype)));
+absl::Status StateSource::Files::read(const Stored& stored, const tensor::Box& box,
+                                      std::vector<std::byte>& bytes) const {
+  bytes.resize(static_cast<size_t>(state::packed_bytes(box, stored.dtype)));
   if (stored.safetensors == nullptr) return checkpoint->read(stored.number, box, bytes);
   const auto size = static_cast<int64_t>(tensor::size_of(stored.dtype));
   size_t done = 0;
@@ -162,43 +163,44 @@ bool StateSource::is_real(const std::string& tensor) const {
   return files_ != nullptr && files_->find(tensor) != nullptr;
 }
 
-absl::Status StateSource::fill(Backend& backend, int64_t step, std::span<const StatePart> parts,
-                               std::span<const Target> targets) const {
+absl::Status StateSource::fill(device::Backend& backend, int64_t step, std::span<const StatePart> parts,
+                               std::span<const state::Target> targets) const {
   SCALAI_CHECK(parts.size() == targets.size());
-  std::vector<BoxFill> generated;
+  std::vector<device::BoxFill> generated;
   std::vector<std::byte> bytes;
   for (size_t i = 0; i < parts.size(); ++i) {
     const StatePart& one = parts[i];
     const std::string name(one.tensor);
     const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(name);
     if (stored == nullptr) {
-      generated.push_back({Content{ContentKey::of(name, job_), one.shape, step}, one.part, targets[i]});
+      generated.push_back({state::Content{state::ContentKey::of(name, job_), one.shape, step}, one.part, targets[i]});
     } else if (one.part.volume() > 0) {
       SCALAI_RETURN_IF_ERROR(files_->read(*stored, one.part, bytes));
-      const BoxCopy unpack{one.part, {one.part, stored->dtype, bytes.data()}, targets[i]};
+      const device::BoxCopy unpack{one.part, {one.part, stored->dtype, bytes.data()}, targets[i]};
       SCALAI_RETURN_IF_ERROR(backend.copy({&unpack, 1}));
     }
   }
   return backend.fill(generated);
 }
 
-absl::StatusOr<std::vector<std::optional<std::string>>> StateSource::check(Backend& backend, int64_t step,
-                                                                           std::span<const StatePart> parts,
-                                                                           std::span<const Source> sources) const {
+absl::StatusOr<std::vector<std::optional<std::string>>> StateSource::check(
+    device::Backend& backend, int64_t step, std::span<const StatePart> parts,
+    std::span<const state::Source> sources) const {
   SCALAI_CHECK(parts.size() == sources.size());
   std::vector<std::optional<std::string>> wrong(parts.size());
-  std::vector<BoxCheck> generated;
+  std::vector<device::BoxCheck> generated;
   std::vector<size_t> index;  // of each of these
   for (size_t i = 0; i < parts.size(); ++i) {
     const StatePart& one = parts[i];
     if (is_real(std::string(one.tensor))) {
       SCALAI_ASSIGN_OR_RETURN(wrong[i], check_real(backend, one, sources[i]));
     } else {
-      generated.push_back({Content{ContentKey::of(one.tensor, job_), one.shape, step}, one.part, sources[i]});
+      generated.push_back(
+          {state::Content{state::ContentKey::of(one.tensor, job_), one.shape, step}, one.part, sources[i]});
       index.push_back(i);
     }
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<std::optional<Mismatch>> found, backend.check(generated));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<std::optional<state::Mismatch>> found, backend.check(generated));
   for (size_t i = 0; i < found.size(); ++i) {
     if (found[i]) wrong[index[i]] = found[i]->str();
   }
@@ -206,19 +208,19 @@ absl::StatusOr<std::vector<std::optional<std::string>>> StateSource::check(Backe
 }
 
 // By digest, so that state is fetched from a GPU only when it is wrong.
-absl::StatusOr<std::optional<std::string>> StateSource::check_real(Backend& backend, const StatePart& one,
-                                                                   const Source& src) const {
+absl::StatusOr<std::optional<std::string>> StateSource::check_real(device::Backend& backend, const StatePart& one,
+                                                                   const state::Source& src) const {
   if (one.part.volume() == 0) return std::nullopt;
   const Files::Stored& stored = *files_->find(std::string(one.tensor));
   std::vector<std::byte> there;
   SCALAI_RETURN_IF_ERROR(files_->read(stored, one.part, there));
-  std::vector<std::byte> expected(static_cast<size_t>(packed_bytes(one.part, src.dtype)));
-  unpack_box(one.part, stored.dtype, there.data(), {one.part, src.dtype, expected.data()});
-  const BoxHash box{one.part, src};
+  std::vector<std::byte> expected(static_cast<size_t>(state::packed_bytes(one.part, src.dtype)));
+  state::unpack_box(one.part, stored.dtype, there.data(), {one.part, src.dtype, expected.data()});
+  const device::BoxHash box{one.part, src};
   SCALAI_ASSIGN_OR_RETURN(const std::vector<uint64_t> digest, backend.hash({&box, 1}));
-  if (digest.front() == box_digest({one.part, src.dtype, expected.data()}, one.part)) return std::nullopt;
+  if (digest.front() == state::box_digest({one.part, src.dtype, expected.data()}, one.part)) return std::nullopt;
   std::vector<std::byte> found(expected.size());
-  const BoxCopy fetch{one.part, src, {one.part, src.dtype, found.data()}};
+  const device::BoxCopy fetch{one.part, src, {one.part, src.dtype, found.data()}};
   SCALAI_RETURN_IF_ERROR(backend.copy({&fetch, 1}));
   const auto differs = std::mismatch(expected.begin(), expected.end(), found.begin()).first;
   if (differs == expected.end()) return fmt::format("box {}: its digest is wrong", one.part.str());
@@ -226,4 +228,4 @@ absl::StatusOr<std::optional<std::string>> StateSource::check_real(Backend& back
   return fmt::format("box {}: element {} of it is not what {} has", one.part.str(), element, stored.file);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -22,13 +22,13 @@
 #include "executor/state/view.h"
 #include "ptc/state/collection/collection.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 // A box of a logical tensor. `tensor` is a view: the name outlives the part.
 struct StatePart {
   std::string_view tensor;
   tensor::Shape shape;
-  Box part;
+  tensor::Box part;
 };
 
 class StateSource {
@@ -46,21 +46,21 @@ class StateSource {
 
   // Writes the content of `step` into the back end's memory, cast to the targets' types. targets[i] is the place of
   // parts[i]. Errors: those of the files and of the back end.
-  absl::Status fill(Backend& backend, int64_t step, std::span<const StatePart> parts,
-                    std::span<const Target> targets) const;
+  absl::Status fill(device::Backend& backend, int64_t step, std::span<const StatePart> parts,
+                    std::span<const state::Target> targets) const;
   // Compares memory with the content of `step`, bit by bit. sources[i] is the place of parts[i]. Entry i of the result
   // describes the first wrong element of parts[i]; it is nothing if all are right. Errors: as of fill().
-  absl::StatusOr<std::vector<std::optional<std::string>>> check(Backend& backend, int64_t step,
+  absl::StatusOr<std::vector<std::optional<std::string>>> check(device::Backend& backend, int64_t step,
                                                                 std::span<const StatePart> parts,
-                                                                std::span<const Source> sources) const;
+                                                                std::span<const state::Source> sources) const;
 
  private:
   struct Files;
   StateSource(std::string job, std::unique_ptr<Files> files);
-  absl::StatusOr<std::optional<std::string>> check_real(Backend& backend, const StatePart& part,
-                                                        const Source& src) const;
+  absl::StatusOr<std::optional<std::string>> check_real(device::Backend& backend, const StatePart& part,
+                                                        const state::Source& src) const;
   const std::string job_;
   const std::unique_ptr<Files> files_;  // null: no real state
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

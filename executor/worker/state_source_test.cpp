@@ -16,7 +16,11 @@
 #include "ptc/store/safetensors/safetensors.h"
 #include "ptc/store/safetensors/testing/write_safetensors.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::Target;
+using tensor::Box;
+
 namespace {
 
 using store::TensorSpec;
@@ -33,13 +37,13 @@ std::vector<float> numbers(int64_t count) {
 absl::Status fill(const StateSource& source, std::string_view tensor, const Shape& shape, int64_t step, const Box& part,
                   const Target& dst) {
   const StatePart one{tensor, shape, part};
-  return source.fill(*make_host_backend(), step, {&one, 1}, {&dst, 1});
+  return source.fill(*device::make_host_backend(), step, {&one, 1}, {&dst, 1});
 }
 
 absl::StatusOr<std::optional<std::string>> check(const StateSource& source, std::string_view tensor, const Shape& shape,
-                                                 int64_t step, const Box& part, const Source& src) {
+                                                 int64_t step, const Box& part, const state::Source& src) {
   const StatePart one{tensor, shape, part};
-  SCALAI_ASSIGN_OR_RETURN(const auto wrong, source.check(*make_host_backend(), step, {&one, 1}, {&src, 1}));
+  SCALAI_ASSIGN_OR_RETURN(const auto wrong, source.check(*device::make_host_backend(), step, {&one, 1}, {&src, 1}));
   return wrong.front();
 }
 
@@ -93,8 +97,8 @@ TEST_F(StateSourceTest, AnyBoxOfAnyShapeComesFromTheFile) {
         part.hi[dim] = random.between(part.lo[dim] + 1, whole.hi[dim]);
       }
       std::vector<float> expected(static_cast<size_t>(part.volume())), found(expected.size(), -1);
-      const Source memory{whole, tensor::DType::kF32, reinterpret_cast<const std::byte*>(all.data())};
-      copy_box(part, memory, {part, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
+      const state::Source memory{whole, tensor::DType::kF32, reinterpret_cast<const std::byte*>(all.data())};
+      state::copy_box(part, memory, {part, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
       const Target target{part, tensor::DType::kF32, reinterpret_cast<std::byte*>(found.data())};
       ASSERT_TRUE(fill(*source, tensors[i].name, shape, 3, part, target).ok());
       ASSERT_EQ(found, expected) << part.str() << " of " << shape.str();
@@ -124,8 +128,8 @@ TEST_F(StateSourceTest, WhatTheFilesLackHasTheClosedForm) {
     std::array<float, 3> found{}, expected{};
     const Box box({1}, {4});
     const Target target{box, tensor::DType::kF32, reinterpret_cast<std::byte*>(found.data())};
-    fill_box(Content{ContentKey::of("v", "a"), Shape{5}, 7}, box,
-             {box, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
+    state::fill_box(state::Content{state::ContentKey::of("v", "a"), Shape{5}, 7}, box,
+                    {box, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
     ASSERT_TRUE(fill(*source, "v", Shape{5}, 7, box, target).ok());
     EXPECT_EQ(found, expected);
     EXPECT_EQ(check(*source, "v", Shape{5}, 7, box, target.source()).value(), std::nullopt);
@@ -140,7 +144,7 @@ TEST_F(StateSourceTest, ACheckpointIsAState) {
   std::vector<std::byte> bytes;
   const auto provide = [&](TensorId id, const Box& box) -> absl::StatusOr<std::span<const std::byte>> {
     const collection::LogicalTensor& what = side.tensors[static_cast<size_t>(id.value)];
-    bytes.resize(static_cast<size_t>(packed_bytes(box, what.dtype)));
+    bytes.resize(static_cast<size_t>(state::packed_bytes(box, what.dtype)));
     SCALAI_RETURN_IF_ERROR(fill(*closed, what.name, what.shape, 5, box, {box, what.dtype, bytes.data()}));
     return std::span<const std::byte>(bytes);
   };
@@ -156,7 +160,7 @@ TEST_F(StateSourceTest, ACheckpointIsAState) {
     Box whole;
     whole.rank = static_cast<int8_t>(what.shape.rank());
     for (int dim = 0; dim < what.shape.rank(); ++dim) whole.hi[static_cast<size_t>(dim)] = what.shape[dim];
-    bytes.resize(static_cast<size_t>(packed_bytes(whole, what.dtype)));
+    bytes.resize(static_cast<size_t>(state::packed_bytes(whole, what.dtype)));
     const Target target{whole, what.dtype, bytes.data()};
     ASSERT_TRUE(fill(*closed, what.name, what.shape, 5, whole, target).ok());
     EXPECT_EQ(check(*source, what.name, what.shape, 99, whole, target.source()).value(), std::nullopt) << what.name;
@@ -180,4 +184,4 @@ TEST_F(StateSourceTest, BadFilesAreNamed) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

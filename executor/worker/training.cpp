@@ -11,7 +11,10 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::SharedPart;
+using trainers::Trainers;
 
 using collection::Collection;
 using nlohmann::json;
@@ -31,7 +34,7 @@ json said_of(const Trainers::Answer& answer) {
   return said.is_object() ? said : json::object();
 }
 
-json box_json(const Box& box) {
+json box_json(const tensor::Box& box) {
   json list = json::array();
   for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) list.push_back({box.lo[dim], box.hi[dim]});
   return list;
@@ -45,7 +48,7 @@ json shape_json(const tensor::Shape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Training>> Training::create(const Places& places, TrainerProgram program) {
+absl::StatusOr<std::unique_ptr<Training>> Training::create(const Places& places, trainers::TrainerProgram program) {
   SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Trainers> trainers, Trainers::create(std::move(program)));
   return std::unique_ptr<Training>(new Training(places, std::move(trainers)));
 }
@@ -89,8 +92,8 @@ absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
 absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceId device) {
   const Collection& side = layout.side;
   const LogicalRank rank = *rank_of(side, device);
-  const Store& store = *places_.own(Location::device(device));
-  const SegmentAddress memory = store.address();
+  const state::Store& store = *places_.own(Location::device(device));
+  const state::SegmentAddress memory = store.address();
   Given given{.by_parts = memory.fd < 0};
   json tensors = json::array();
   for (size_t i = 0; i < side.tensors.size(); ++i) {
@@ -98,7 +101,7 @@ absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceI
     const TensorId id(static_cast<int64_t>(i));
     for (const tensor::Piece& piece : side.pieces(id, rank).pieces) {  // of a flat range several, in its order
       if (piece.box.empty()) continue;
-      const std::vector<Piece> found = store.find(layout.key, id, piece.box);
+      const std::vector<state::Piece> found = store.find(layout.key, id, piece.box);
       if (found.size() != 1 || found.front().box != piece.box)
         return failed(
             fmt::format("tensor \"{}\" {} is not one buffer on g{}", tensor.name, piece.box.str(), device.value));
@@ -139,7 +142,7 @@ namespace {
 // The parts of a memory that have some ranges, one after the other.
 class Parts {
  public:
-  Parts(const Store& store, const std::vector<std::pair<uint64_t, uint64_t>>& ranges)
+  Parts(const state::Store& store, const std::vector<std::pair<uint64_t, uint64_t>>& ranges)
       : store_(store), ranges_(ranges) {}
 
   // From the first byte of the first part to the last one of the last. Errors: those of Memory::share.
@@ -165,7 +168,7 @@ class Parts {
   }
 
  private:
-  const Store& store_;
+  const state::Store& store_;
   const std::vector<std::pair<uint64_t, uint64_t>>& ranges_;
   size_t at_ = 0;
   uint64_t given_ = 0;  // up to here
@@ -343,4 +346,4 @@ void Training::lose(DeviceId device) {
   std::erase(devices_, device);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -33,12 +33,12 @@ namespace scalai::proto {
 class TrainerState;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class Training {
  public:
   struct Layout {
-    VersionKey key;
+    state::VersionKey key;
     const collection::Collection& side;
     int64_t step = 0;
     std::string address;  // HOST:PORT of rank 0's store
@@ -46,8 +46,8 @@ class Training {
   };
 
   // Errors: those of Trainers::create.
-  static absl::StatusOr<std::unique_ptr<Training>> create(const Places& places, TrainerProgram program);
-  const TrainerProgram& program() const { return trainers_->program(); }
+  static absl::StatusOr<std::unique_ptr<Training>> create(const Places& places, trainers::TrainerProgram program);
+  const trainers::TrainerProgram& program() const { return trainers_->program(); }
 
   // Starts the trainers of this worker's devices in the collection, where they do not run, and waits for none.
   absl::Status start(const collection::Collection& side);
@@ -79,28 +79,28 @@ class Training {
   void lose(DeviceId device);
 
  private:
-  Training(const Places& places, std::unique_ptr<Trainers> trainers)
+  Training(const Places& places, std::unique_ptr<trainers::Trainers> trainers)
       : places_(places), trainers_(std::move(trainers)) {}
   std::vector<DeviceId> own_devices(const collection::Collection& side) const;
   // Of a device: where its state lies, and the order to take it up.
   struct Given {
     std::vector<std::pair<uint64_t, uint64_t>> ranges;  // of the memory that its tensors have, by offset
-    Trainers::Order order;
+    trainers::Trainers::Order order;
     bool by_parts = false;  // the memory has no address
   };
   absl::StatusOr<Given> given_to(const Layout& layout, DeviceId device);
   // Gives the trainers the parts of memory that they map, in rounds. The answers of the last round.
-  absl::StatusOr<std::vector<Trainers::Answer>> give_parts(const std::vector<Given>& all);
-  std::vector<proto::TrainerState> states(const std::vector<Trainers::Answer>& answers);
+  absl::StatusOr<std::vector<trainers::Trainers::Answer>> give_parts(const std::vector<Given>& all);
+  std::vector<proto::TrainerState> states(const std::vector<trainers::Trainers::Answer>& answers);
 
   void note_read(DeviceId device);
 
   const Places& places_;
-  std::unique_ptr<Trainers> trainers_;
+  std::unique_ptr<trainers::Trainers> trainers_;
   std::map<std::tuple<int64_t, int, int>, datasets::SampleAccount> accounts_;  // by step, shares, share
   std::vector<DeviceId> devices_;                                              // of the last layout
   std::set<DeviceId> trained_;                                                 // have had a layout
   bool stand_by_ = false;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

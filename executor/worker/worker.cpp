@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <shared_mutex>
 
-#include "executor/rpc/worker_place.h"
 #include "executor/worker/internal/device_work.h"
 #include "executor/worker/internal/file_work.h"
 #include "executor/worker/internal/holdings.h"
@@ -17,7 +16,10 @@
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::StateVersion;
+using state::VersionKey;
 
 namespace {
 
@@ -43,13 +45,13 @@ bool only_reads(const CommandBody& body) {
 // The commands by kind; those on the life of places and versions are done here.
 class Worker::Commands {
  public:
-  Commands(const Options& options, Backend& backend, Places& places)
+  Commands(const Options& options, device::Backend& backend, Places& places)
       : places_(places), holdings_(places, options.network) {
     if (options.nccl)
       exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = &backend});
   }
   absl::Status run(const CommandBody& body, ReplyBody& reply);
-  void introduce(Hello& hello) const { holdings_.introduce(hello); }
+  void introduce(proto::Hello& hello) const { holdings_.introduce(hello); }
 
  private:
   absl::Status setup(const CommandBody::Setup& setup, ReplyBody& reply);
@@ -108,23 +110,15 @@ absl::Status Worker::Commands::run(const CommandBody& body, ReplyBody& reply) {
 }
 
 absl::Status Worker::Commands::setup(const CommandBody::Setup& setup, ReplyBody& reply) {
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<WorkerPlace> own,
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<proto::WorkerPlace> own,
                           holdings_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}, setup.threads()));
-  for (const WorkerPlace& place : own) *reply.add_places() = pack(place);
+  *reply.mutable_places() = {own.begin(), own.end()};
   force_network_ = setup.force_network();
   return absl::OkStatus();
 }
 
 absl::Status Worker::Commands::peers(const CommandBody::Peers& peers) {
-  std::vector<WorkerJoined> list;
-  for (const proto::Peer& peer : peers.peers()) {
-    WorkerJoined& one = list.emplace_back();
-    one.host = peer.host();
-    one.hello.transport_address = peer.transport_address();
-    one.hello.host_name = peer.host_name();
-    for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
-  }
-  return places_.peers(list, force_network_);
+  return places_.peers({peers.peers().begin(), peers.peers().end()}, force_network_);
 }
 
 absl::Status Worker::Commands::join(const CommandBody::Join& join, ReplyBody& reply) {
@@ -229,7 +223,7 @@ absl::Status Worker::Commands::commit(const CommandBody::Commit& commit) {
 }
 
 void Worker::Commands::tell_of_huge_pages() {
-  if (!verbose() || huge_page_support().page_bytes == 0) return;
+  if (!verbose() || state::huge_page_support().page_bytes == 0) return;
   int64_t huge = 0, used = 0;
   for (const DeviceId device : places_.devices()) {
     huge += holdings_.store(device).bytes_on_huge_pages();
@@ -251,7 +245,7 @@ void Worker::Commands::use_freed_memory() {
 absl::Status Worker::Commands::forget(const CommandBody::Forget& forget) {
   if (forget.live_copies()) {
     copies_.forget_all(forget.job());
-    for (Store* store : places_.stores()) {
+    for (state::Store* store : places_.stores()) {
       for (const VersionKey& one : store->versions()) {
         if (one.job == forget.job() && one.version.is_live()) store->drop(one);
       }
@@ -262,7 +256,7 @@ absl::Status Worker::Commands::forget(const CommandBody::Forget& forget) {
   WorkerJob& job = holdings_.job(key.job);
   if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();
   copies_.forget(key);
-  for (Store* store : places_.stores()) store->drop(key);
+  for (state::Store* store : places_.stores()) store->drop(key);
   use_freed_memory();
   job.collections.erase(key.version);
   holdings_.note_gone([&](const VersionKey& one) { return one == key; });
@@ -283,7 +277,7 @@ absl::Status Worker::Commands::fail(const CommandBody::Fail& fail) {
 }
 
 Worker::Worker(const Options& options)
-    : backend_(options.backend ? options.backend : make_host_backend()),
+    : backend_(options.backend ? options.backend : device::make_host_backend()),
       locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
       places_({.host = options.host,
                .segments = options.segments,
@@ -295,11 +289,11 @@ Worker::Worker(const Options& options)
       commands_(std::make_unique<Commands>(options, *backend_, places_)) {}
 Worker::~Worker() = default;
 
-void Worker::introduce(Hello& hello) const { commands_->introduce(hello); }
+void Worker::introduce(proto::Hello& hello) const { commands_->introduce(hello); }
 
-Reply Worker::handle(const Command& command) {
+rpc::Reply Worker::handle(const rpc::Command& command) {
   CommandBody body;
-  Reply reply;
+  rpc::Reply reply;
   if (!body.ParseFromString(command.body)) {
     reply.status = invalid("a command that cannot be read");
     return reply;
@@ -321,4 +315,4 @@ Reply Worker::handle(const Command& command) {
   return reply;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

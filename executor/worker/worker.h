@@ -17,20 +17,21 @@
 #include "executor/worker/execution.h"
 #include "executor/worker/places.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class Worker {
  public:
   struct Options {
     HostId host;
-    SegmentOptions segments;                        // for the memory of each place
-    int64_t device_limit = SegmentOptions{}.limit;  // most bytes of a device's memory, if less than segments.limit
-    std::shared_ptr<Backend> backend;               // the kind of devices; null: devices in the host's memory
+    state::SegmentOptions segments;  // for the memory of each place
+    int64_t device_limit =
+        state::SegmentOptions{}.limit;              // most bytes of a device's memory, if less than segments.limit
+    std::shared_ptr<device::Backend> backend;       // the kind of devices; null: devices in the host's memory
     std::vector<HostId> hosts_here{};               // hosts that share the back end, in its order; empty: `host` alone
     std::shared_ptr<LocalStores> locals;            // stores of all workers of this process; null: no other workers
-    PeerTransport* transport = nullptr;             // to other machines; outlives the worker; null: none
-    Interface network{.loopback = true, .address = "127.0.0.1"};  // where trainers of several hosts meet
-    std::optional<NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
+    transport::PeerTransport* transport = nullptr;  // to other machines; outlives the worker; null: none
+    rpc::Interface network{.loopback = true, .address = "127.0.0.1"};  // where trainers of several hosts meet
+    std::optional<nccl::NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
   };
   explicit Worker(const Options& options);
   ~Worker();
@@ -38,9 +39,9 @@ class Worker {
   // Runs one command. Errors are in the reply's status: InvalidArgument (the bytes are no command, or name a version
   // that is none), FailedPrecondition (no setup yet; a round without its plan), NotFound (a version that this worker
   // does not hold), and those of Places, Execution and checkpoint files.
-  Reply handle(const Command& command);
-  // Fills in hello.places (after setup) and hello.held: the epochs that devices hold, or have room for.
-  void introduce(Hello& hello) const;
+  rpc::Reply handle(const rpc::Command& command);
+  // Fills in places (after setup) and what is held: the epochs that devices hold, or have room for.
+  void introduce(proto::Hello& hello) const;
   // The controller has lost this host's worker: no exchange waits for it, also one under way.
   void note_departed(HostId host) { places_.note_departed(host); }
   // A newer controller takes over: an exchange that the earlier one had begun, perhaps not everywhere, is given up.
@@ -50,10 +51,10 @@ class Worker {
 
  private:
   class Commands;
-  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<device::Backend> backend_;
   const std::shared_ptr<LocalStores> locals_;
   Places places_;
   std::unique_ptr<Commands> commands_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

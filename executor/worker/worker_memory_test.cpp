@@ -10,7 +10,10 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::Segment;
+
 namespace {
 
 // Memory of devices that counts what it is told after a change.
@@ -35,10 +38,11 @@ class CountedMemory final : public Segment {
 // What overflowed goes back, and what was reserved is let go; that it does not fit yet is no error.
 TEST(Worker, ACommitUsesTheMemoryThatItFrees) {
   std::atomic<int> settled = 0, let_go = 0;
-  class Counting final : public ForwardingBackend {
+  class Counting final : public device::ForwardingBackend {
    public:
     Counting(std::atomic<int>& settled, std::atomic<int>& let_go) : settled_(settled), let_go_(let_go) {}
-    absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
+    absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int,
+                                                                    const state::SegmentOptions& options) override {
       SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
       return std::make_unique<CountedMemory>(std::move(segment), settled_, let_go_);
     }
@@ -62,4 +66,4 @@ TEST(Worker, ACommitUsesTheMemoryThatItFrees) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -10,7 +10,7 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -28,16 +28,19 @@ plan::Case shrinking() {
   return job;
 }
 
-std::vector<HeldState> held_by(SmallCluster& cluster, int host) {
-  Hello hello;
+using Held = std::array<int64_t, 3>;  // job, version, step
+std::vector<Held> held_by(SmallCluster& cluster, int host) {
+  proto::Hello hello;
   cluster.worker(host).introduce(hello);
-  return hello.held;
+  std::vector<Held> all;
+  for (const proto::HeldState& one : hello.held()) all.push_back({one.job(), one.version(), one.step()});
+  return all;
 }
 
 // Flips a bit of the element that is first in the device's piece of the tensor.
-void flip(SmallCluster& cluster, DeviceId device, const VersionKey& key, TensorId tensor) {
-  Store& store = cluster.store(Location::device(device));
-  const std::vector<Piece> pieces = store.pieces(key).at(tensor);
+void flip(SmallCluster& cluster, DeviceId device, const state::VersionKey& key, TensorId tensor) {
+  state::Store& store = cluster.store(Location::device(device));
+  const std::vector<state::Piece> pieces = store.pieces(key).at(tensor);
   store.target(pieces.front()).data[0] ^= std::byte{4};
 }
 
@@ -52,7 +55,7 @@ TEST(Worker, EveryCommandMayComeTwice) {
   EXPECT_THAT(cluster.verify(job.to, 12), IsEmpty());
   cluster.commit(5);
   EXPECT_THAT(cluster.verify(job.to, 12), IsEmpty());
-  EXPECT_THAT(held_by(cluster, 0), ElementsAre(HeldState{kJob, StateVersion::epoch(5), 12}));
+  EXPECT_THAT(held_by(cluster, 0), ElementsAre(Held{kJob, 5, 12}));
   cluster.forget(5);
   EXPECT_THAT(held_by(cluster, 0), IsEmpty());
 }
@@ -104,8 +107,8 @@ TEST(Worker, VerifyingFindsWhatIsNotThere) {
   SmallCluster cluster;
   const Collection side = shrinking().from;
   cluster.create(side, 10);
-  Store& store = cluster.store(Location::device(DeviceId(1)));
-  ASSERT_OK(store.give_back(epoch_of_job(4), std::vector<TensorBox>{{TensorId(2), Box({1}, {3})}}));
+  state::Store& store = cluster.store(Location::device(DeviceId(1)));
+  ASSERT_OK(store.give_back(epoch_of_job(4), std::vector<state::TensorBox>{{TensorId(2), tensor::Box({1}, {3})}}));
   EXPECT_THAT(cluster.verify(side, 10), ElementsAre(HasSubstr("g1: tensor \"layers.2.norm\" [0:5] is not all there")));
   cluster.lose({1});
   EXPECT_THAT(cluster.verify(side, 10), SizeIs(17))
@@ -128,9 +131,9 @@ TEST(Worker, AGivenUpChangeLeavesTheOldEpoch) {
     cluster.forget(5);
     EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
     for (int host = 0; host < 2; ++host) {
-      EXPECT_THAT(held_by(cluster, host), ElementsAre(HeldState{kJob, StateVersion::epoch(4), 10}));
-      for (const Store* store : cluster.worker(host).places().stores())
-        for (const VersionKey& key : store->versions()) EXPECT_EQ(key, epoch_of_job(4));
+      EXPECT_THAT(held_by(cluster, host), ElementsAre(Held{kJob, 4, 10}));
+      for (const state::Store* store : cluster.worker(host).places().stores())
+        for (const state::VersionKey& key : store->versions()) EXPECT_EQ(key, epoch_of_job(4));
       EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(host, round_body(5, 0, 0)).status()));
     }
     cluster.advance(job.from, 11);  // training goes on, and the change is made later
@@ -144,19 +147,20 @@ TEST(Worker, CommitForgetsAllOthersOfTheJobOnly) {
   const plan::Case job = shrinking();
   cluster.create(job.from, 10);
   cluster.snapshot(job.from, kSnapshot);
-  cluster.stage(job.from, HostId(0), StateVersion::staged());
+  cluster.stage(job.from, HostId(0), state::StateVersion::staged());
   CommandBody other;
   other.mutable_create()->set_job(kJob + 1);
   other.mutable_create()->set_name("other");
   other.mutable_create()->set_version(1);
   other.mutable_create()->set_collection(text_of(at_epoch(job.from, 1)));
   cluster.ask_all(other);
-  const VersionKey others{kJob + 1, StateVersion::epoch(1)};
+  const state::VersionKey others{kJob + 1, state::StateVersion::epoch(1)};
   cluster.change(job.plan(), job.to, 10);
   cluster.commit(5);
   EXPECT_THAT(cluster.store(Location::device(DeviceId(0))).versions(), ElementsAre(epoch_of_job(5), others));
   EXPECT_THAT(cluster.store(Location::device(DeviceId(1))).versions(), ElementsAre(others));
-  EXPECT_THAT(cluster.store(Location::host_memory(HostId(0))).versions(), ElementsAre(VersionKey{kJob, kSnapshot}));
+  EXPECT_THAT(cluster.store(Location::host_memory(HostId(0))).versions(),
+              ElementsAre(state::VersionKey{kJob, kSnapshot}));
   EXPECT_THAT(cluster.verify(job.to, 10), IsEmpty());
 }
 
@@ -241,7 +245,7 @@ class WithFolder : public testing::Test {
   // What the controller does: begins, lets each worker write its ranks, and finishes.
   std::string write(SmallCluster& cluster, const Collection& side, int64_t step) {
     const std::string folder = store::step_folder(folder_.string(), step);
-    store::Writer writer = value_or_die(store::Writer::begin(folder, side, {"job", step}));
+    store::Writer writer = state::value_or_die(store::Writer::begin(folder, side, {"job", step}));
     std::vector<std::string> parts;
     for (int host = 0; host < 2; ++host) {
       CommandBody body = write_body(side, step, writer.temporary());
@@ -274,7 +278,7 @@ TEST_F(WithFolder, ACheckpointBringsBackWhatEverybodyLost) {
   plan::Case job = shrinking();
   cluster.create(job.from, 10);
   const std::string folder = write(cluster, job.from, 10);
-  EXPECT_OK(value_or_die(store::Reader::open(folder)).verify());
+  EXPECT_OK(state::value_or_die(store::Reader::open(folder)).verify());
   cluster.advance(job.from, 15);
   cluster.lose({0, 1, 2, 3});
   job.residency = {.lost = {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)}, .extra = {}, .storage = true};
@@ -311,7 +315,7 @@ TEST_F(WithFolder, RanksThatAreNotThereAreRefused) {
   const Collection side = shrinking().from;
   cluster.create(side, 10);
   const store::Writer writer =
-      value_or_die(store::Writer::begin(store::step_folder(folder_.string(), 10), side, {"job", 10}));
+      state::value_or_die(store::Writer::begin(store::step_folder(folder_.string(), 10), side, {"job", 10}));
   for (const int rank : {-1, 4}) {
     CommandBody body = write_body(side, 10, writer.temporary());
     body.mutable_write()->add_ranks(rank);
@@ -367,7 +371,7 @@ TEST(WorkerRefuses, AnythingBeforeSetup) {
   exit.mutable_exit();
   for (const CommandBody& body : {commit, copy, peers})
     EXPECT_TRUE(absl::IsFailedPrecondition(worker.handle({.what = "", .body = body.SerializeAsString()}).status));
-  const Reply last = worker.handle({.what = "exit", .body = exit.SerializeAsString()});
+  const rpc::Reply last = worker.handle({.what = "exit", .body = exit.SerializeAsString()});
   EXPECT_OK(last.status);
   EXPECT_TRUE(last.last);
 }
@@ -441,9 +445,9 @@ TEST(WorkerRefuses, CopiesThatMakeNoSense) {
   }
   copy.set_from_host_memory(false);
   from.set_place("g3");
-  set_box(Box({0, 0}, {1, 1}), TensorId(0), static_cast<DType>(200), *from.add_boxes());
+  set_box(tensor::Box({0, 0}, {1, 1}), TensorId(0), static_cast<tensor::DType>(200), *from.add_boxes());
   EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, body).status()));
-  from.mutable_boxes(0)->set_dtype(static_cast<int>(DType::kF32));
+  from.mutable_boxes(0)->set_dtype(static_cast<int>(tensor::DType::kF32));
   from.mutable_boxes(0)->set_lo(0, 0);
   EXPECT_TRUE(absl::IsNotFound(cluster.call(0, body).status())) << "g3 has the second half";
   for (int i = 0; i < 9; ++i) from.mutable_boxes(0)->add_lo(0);
@@ -473,4 +477,4 @@ TEST(WorkerRefuses, MoreStateThanThePlaceHolds) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

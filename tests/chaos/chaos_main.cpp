@@ -34,7 +34,7 @@ namespace scalai::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-using executor::Process;
+using executor::rpc::Process;
 
 constexpr std::string_view kUsage =
     "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--only=I] [--jobs=K] [--within-ms=T] [--ucx=0|1] "

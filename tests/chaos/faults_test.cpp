@@ -20,7 +20,7 @@
 namespace scalai::chaos {
 namespace {
 
-using executor::Process;
+using executor::rpc::Process;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 

@@ -23,16 +23,16 @@ namespace scalai::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-using executor::TransactionState;
+using executor::journal::TransactionState;
 using store::Reader;
 
 std::string judge_journal(const std::string& folder) {
-  const auto journal = executor::Journal::open(folder + "/journal.db");
+  const auto journal = executor::journal::Journal::open(folder + "/journal.db");
   if (!journal.ok()) return message_of(journal.status());
   const auto transactions = journal->transactions();
   if (!transactions.ok()) return message_of(transactions.status());
   std::map<int, int64_t> epochs;
-  for (const executor::Transaction& transaction : *transactions) {
+  for (const executor::journal::Transaction& transaction : *transactions) {
     if (transaction.state == TransactionState::kPrepared || transaction.state == TransactionState::kAborted) continue;
     int64_t& last = epochs[transaction.job];
     if (transaction.epoch <= last)
@@ -46,7 +46,7 @@ std::string judge_journal(const std::string& folder) {
 std::string judge_tensor(const Reader& reader, TensorId id, const Reader* state) {
   const collection::LogicalTensor& tensor = reader.collection().tensors[static_cast<size_t>(id.value)];
   const tensor::Box whole = tensor::Box::whole(tensor.shape);
-  std::vector<std::byte> found(static_cast<size_t>(executor::packed_bytes(whole, tensor.dtype)));
+  std::vector<std::byte> found(static_cast<size_t>(executor::state::packed_bytes(whole, tensor.dtype)));
   if (const absl::Status read = reader.read(id, whole, found); !read.ok()) return message_of(read);
   const std::optional<TensorId> real = state == nullptr ? std::nullopt : state->find(tensor.name);
   if (real) {
@@ -54,10 +54,10 @@ std::string judge_tensor(const Reader& reader, TensorId id, const Reader* state)
     if (const absl::Status read = state->read(*real, whole, expected); !read.ok()) return message_of(read);
     return found == expected ? "" : "tensor " + tensor.name + " is not what the job began with";
   }
-  const executor::Content content{.key = executor::ContentKey::of(tensor.name, reader.stamp().job),
-                                  .shape = tensor.shape,
-                                  .step = reader.stamp().step};
-  const auto wrong = executor::check_box(content, whole, {whole, tensor.dtype, found.data()});
+  const executor::state::Content content{.key = executor::state::ContentKey::of(tensor.name, reader.stamp().job),
+                                         .shape = tensor.shape,
+                                         .step = reader.stamp().step};
+  const auto wrong = executor::state::check_box(content, whole, {whole, tensor.dtype, found.data()});
   return wrong ? fmt::format("tensor {}: {}", tensor.name, wrong->str()) : "";
 }
 

@@ -39,10 +39,10 @@ class JudgeTest : public store::FolderTest {
     std::vector<std::byte> keep;
     const auto provide = [&](TensorId id, const tensor::Box& box) -> absl::StatusOr<std::span<const std::byte>> {
       const collection::LogicalTensor& tensor = collection.tensors[static_cast<size_t>(id.value)];
-      keep.assign(static_cast<size_t>(executor::packed_bytes(box, tensor.dtype)), std::byte{});
-      const executor::Content content{
-          .key = executor::ContentKey::of(tensor.name, "a"), .shape = tensor.shape, .step = what.step};
-      executor::fill_box(content, box, {box, tensor.dtype, keep.data()});
+      keep.assign(static_cast<size_t>(executor::state::packed_bytes(box, tensor.dtype)), std::byte{});
+      const executor::state::Content content{
+          .key = executor::state::ContentKey::of(tensor.name, "a"), .shape = tensor.shape, .step = what.step};
+      executor::state::fill_box(content, box, {box, tensor.dtype, keep.data()});
       if (tensor.name == what.odd && !keep.empty()) keep.back() ^= std::byte{1};
       return std::span<const std::byte>(keep);
     };
@@ -53,7 +53,7 @@ class JudgeTest : public store::FolderTest {
   }
   void journal(const std::vector<int64_t>& epochs) const {
     for (const char* name : {"journal.db", "journal.db-wal", "journal.db-shm"}) std::filesystem::remove(path(name));
-    auto journal = executor::Journal::create(path("journal.db"), {"", "", "", ""});
+    auto journal = executor::journal::Journal::create(path("journal.db"), {"", "", "", ""});
     ASSERT_TRUE(journal.ok()) << journal.status();
     for (const int64_t epoch : epochs) {
       const int64_t id = journal->begin_transaction({.job = 0, .epoch = epoch, .plan_digest = "x"}).value();

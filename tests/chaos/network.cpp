@@ -13,7 +13,7 @@
 namespace scalai::chaos {
 namespace {
 
-using executor::Process;
+using executor::rpc::Process;
 
 absl::Status shell(const std::string& script) {
   auto process = Process::start(

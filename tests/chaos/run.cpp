@@ -25,8 +25,8 @@ namespace scalai::chaos {
 namespace {
 
 namespace fs = std::filesystem;
-using executor::Process;
-using executor::ProcessEnd;
+using executor::rpc::Process;
+using executor::rpc::ProcessEnd;
 
 constexpr double kDeadline_s = 180;  // of a whole run, on a busy machine
 constexpr const char* kDisk = "size=128m,nr_inodes=4096,mode=700";

@@ -16,7 +16,7 @@
 namespace scalai::chaos {
 namespace {
 
-using executor::Process;
+using executor::rpc::Process;
 
 constexpr int kSteps = 24;
 constexpr double kRounding = 2e-5;

@@ -13,7 +13,7 @@
 namespace scalai::crash {
 namespace {
 
-using namespace executor;
+using namespace executor::journal;
 
 constexpr int kVariants = 6, kLong = 3;  // a long run, whose log is written back
 constexpr int64_t kLongStates = 1500;    // of 8 MB each

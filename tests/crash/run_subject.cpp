@@ -27,7 +27,7 @@ namespace scalai::crash {
 namespace {
 
 namespace fs = std::filesystem;
-using executor::Journal;
+using executor::journal::Journal;
 
 constexpr int64_t kEverySteps = 50;  // of crash.textproto
 
@@ -163,9 +163,9 @@ class RunSubject : public Subject {
 
   // A new run may begin here, and is resumable then.
   static absl::Status begin_anew(const apps::RunFolder& folder) {
-    absl::StatusOr<executor::JournalLock> lock = folder.claim();
+    absl::StatusOr<executor::journal::JournalLock> lock = folder.claim();
     if (!lock.ok()) return failed("no run can begin: " + message_of(lock.status()));
-    const executor::RunFacts facts{"scenario", "digest", "reshard", "anew"};
+    const executor::journal::RunFacts facts{"scenario", "digest", "reshard", "anew"};
     SCALAI_RETURN_IF_ERROR(folder.begin(*std::move(lock), facts, {}, std::string(32, 't'), "127.0.0.1:1").status());
     SCALAI_RETURN_IF_ERROR(folder.how().status());
     SCALAI_RETURN_IF_ERROR(folder.token().status());

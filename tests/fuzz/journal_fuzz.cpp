@@ -28,7 +28,7 @@
 namespace {
 
 using namespace scalai;
-using executor::Journal;
+using executor::journal::Journal;
 
 // A folder in memory of this process.
 const std::string& folder() {
@@ -145,11 +145,11 @@ void read_all(Journal& journal) {
   if (const auto events = journal.events(); events.ok()) (void)control::parse_event_lines(*events);
   const auto transactions = journal.transactions();
   if (!transactions.ok()) return;
-  for (const executor::Transaction& transaction : *transactions) (void)journal.rounds_of(transaction.id);
+  for (const executor::journal::Transaction& transaction : *transactions) (void)journal.rounds_of(transaction.id);
   const auto jobs = journal.jobs();
   if (!jobs.ok()) return;
-  for (const executor::JobRecord& job : *jobs) {
-    SCALAI_CHECK(!job.prepared || job.prepared->state == executor::TransactionState::kPrepared);
+  for (const executor::journal::JobRecord& job : *jobs) {
+    SCALAI_CHECK(!job.prepared || job.prepared->state == executor::journal::TransactionState::kPrepared);
     const auto again = journal.job(job.job);
     SCALAI_CHECK(!again.ok() || *again == job, "a job's record is not what the list says");
   }

@@ -28,13 +28,14 @@ using namespace scalai::executor;
 using tensor::Box;
 
 // Holders that have all of it, all zeros.
-class Zeros final : public PeerTransport {
+class Zeros final : public transport::PeerTransport {
  public:
   std::string address() const override { return "here"; }
   absl::Status connect(HostId, std::string_view address) override {
     return address.empty() ? absl::InvalidArgumentError("no address") : absl::OkStatus();
   }
-  absl::Status fetch(HostId peer, std::string_view, std::span<const std::span<std::byte>> dst, Deadline) override {
+  absl::Status fetch(HostId peer, std::string_view, std::span<const std::span<std::byte>> dst,
+                     transport::Deadline) override {
     if (peer.value % 5 == 4) return absl::NotFoundError("not here");
     for (const std::span<std::byte> part : dst) std::fill(part.begin(), part.end(), std::byte{0});
     return absl::OkStatus();
@@ -54,7 +55,7 @@ proto::LiveState sound() {
   proto::LiveState live;
   live.set_ready(true);
   live.set_name("a");
-  live.set_version(StateVersion::live(1).wire());
+  live.set_version(state::StateVersion::live(1).wire());
   live.set_step(5);
   live.set_collection(kCollection);
   live.set_digest_bytes(kDigestBytes);
@@ -69,10 +70,10 @@ proto::LiveState sound() {
     peer.mutable_places(0)->set_fd(-1);
     const Box box({4 * host, 0}, {4 * host + 4, 512});
     proto::BoxDigests& digests = *live.add_digests();
-    set_box(box, TensorId(0), DType::kF32, *digests.mutable_box());
+    worker::set_box(box, TensorId(0), tensor::DType::kF32, *digests.mutable_box());
     for (int piece = 0; piece < 2; ++piece) digests.add_digests(9);
     proto::BoxStats& stats = *live.add_stats();
-    set_stats({.elements = box.volume(), .zeros = box.volume(), .min = 0, .max = 0}, stats);
+    worker::set_stats({.elements = box.volume(), .zeros = box.volume(), .min = 0, .max = 0}, stats);
     *stats.mutable_box() = digests.box();
   }
   return live;
@@ -102,7 +103,7 @@ std::string change(std::string_view input, Random& random) {
   return "S" + fuzz::mutate_bytes(rest, sound_sources().SerializeAsString(), told, random);
 }
 
-void read(const LiveStep& step) {
+void read(const live::LiveStep& step) {
   constexpr int64_t kMost = int64_t{1} << 16;  // bytes of a tensor
   const store::Checkpoint& whole = *step.checkpoint();
   for (size_t i = 0; i < std::min<size_t>(whole.tensors().size(), 20); ++i) {
@@ -111,20 +112,20 @@ void read(const LiveStep& step) {
     std::string into(static_cast<size_t>(std::min(bytes, kMost)), '?');
     if (bytes <= kMost) (void)whole.read(i, box, std::as_writable_bytes(std::span(into)));
   }
-  (void)stats_of_step(step, {0});
+  (void)live::stats_of_step(step, {0});
 }
 
-void sync(const LiveStep& step) {
-  const auto digests = digests_of(step.state()), before = digests_of(sound());
+void receive(const live::LiveStep& step) {
+  const auto digests = sync::digests_of(step.state()), before = sync::digests_of(sound());
   SCALAI_CHECK(digests.ok() && before.ok(), "digests that were checked");
-  SyncTarget target{.layout = {}, .dtype = {}, .gpus_of_host = {2}};
+  sync::SyncTarget target{.layout = {}, .dtype = {}, .gpus_of_host = {2}};
   target.layout.layout = collection::ParallelConfig{.dp = 2};
-  const auto plan = plan_sync(step, target);
+  const auto plan = sync::plan_sync(step, target);
   if (!plan.ok()) return;
   proto::Foreign foreign;
-  for (const StepDigests* const earlier : {&*digests, &*before})
+  for (const sync::StepDigests* const earlier : {&*digests, &*before})
     SCALAI_CHECK(step.state().digest_bytes() == 0 ||
-                 set_changes(*plan, *earlier, *digests, step.state().digest_bytes(), foreign).ok());
+                 sync::set_changes(*plan, *earlier, *digests, step.state().digest_bytes(), foreign).ok());
 }
 
 }  // namespace
@@ -146,18 +147,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string step_text = live.SerializeAsString(),
                     sources = is_step ? sound_sources().SerializeAsString() : rest;
   Zeros transport;
-  LiveRun run({.place = "the run",
-               .patience_s = 0,
-               .kept_bytes = int64_t{1} << 20,
-               .transport = &transport,
-               .served = std::make_shared<ServedBlocks>(),
-               .ask = [&](const CtlRequest& request) { return request.touch ? sources : step_text; }});
+  live::LiveRun run(
+      {.place = "the run",
+       .patience_s = 0,
+       .kept_bytes = int64_t{1} << 20,
+       .transport = &transport,
+       .served = std::make_shared<live::ServedBlocks>(),
+       .ask = [&](const proto::CtlRequest& request) { return request.live().has_touch() ? sources : step_text; }});
   const auto step = run.newest("a");
   if (!step.ok()) {
     SCALAI_CHECK(!message_of(step.status()).empty());
     return 0;
   }
   read(**step);
-  sync(**step);
+  receive(**step);
   return 0;
 }

@@ -57,24 +57,24 @@ void fill_in(CommandBody& body) {
   if (body.prepare().plan() == "p") body.mutable_prepare()->set_plan(plan_bytes());
 }
 
-std::unique_ptr<executor::Worker> make_worker() {
-  return std::make_unique<executor::Worker>(executor::Worker::Options{
+std::unique_ptr<executor::worker::Worker> make_worker() {
+  return std::make_unique<executor::worker::Worker>(executor::worker::Worker::Options{
       .host = HostId(0), .segments = {.capacity = int64_t{1} << 26, .limit = int64_t{1} << 20, .leave_free = 0}});
 }
 
-void command(executor::Worker& worker, const CommandBody& body) {
-  const executor::Reply reply = worker.handle({.what = "fuzz", .body = body.SerializeAsString()});
+void command(executor::worker::Worker& worker, const CommandBody& body) {
+  const executor::rpc::Reply reply = worker.handle({.what = "fuzz", .body = body.SerializeAsString()});
   SCALAI_CHECK(reply.status.ok() || !message_of(reply.status).empty());
 }
 
-void command_text(executor::Worker& worker, const std::string& text) {
+void command_text(executor::worker::Worker& worker, const std::string& text) {
   CommandBody body;
   if (!TextFormat::ParseFromString(text, &body)) return;
   fill_in(body);
   command(worker, body);
 }
 
-void command_texts(executor::Worker& worker, const std::string& texts) {
+void command_texts(executor::worker::Worker& worker, const std::string& texts) {
   constexpr size_t kMost = 20;
   size_t begin = 0;
   for (size_t i = 0; i < kMost && begin <= texts.size(); ++i) {
@@ -84,15 +84,15 @@ void command_texts(executor::Worker& worker, const std::string& texts) {
   }
 }
 
-void request(const executor::Worker& worker, const std::string& bytes) {
+void request(const executor::worker::Worker& worker, const std::string& bytes) {
   const auto payload = worker.places().answer(bytes);
   SCALAI_CHECK(payload.ok() || !message_of(payload.status()).empty());
 }
 
 // One that holds epoch 0 of job 0.
-const executor::Worker& holder() {
+const executor::worker::Worker& holder() {
   static const auto* const made = [] {
-    executor::Worker* worker = make_worker().release();
+    executor::worker::Worker* worker = make_worker().release();
     command_text(*worker, "setup { gpus_of_host: 2 threads: 1 }");
     command_text(*worker, "create { name: \"job\" collection: \"a\" step: 3 }");
     request(*worker, "");
@@ -173,10 +173,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     proto::FetchRequest message;
     if (TextFormat::ParseFromString(text, &message)) request(holder(), message.SerializeAsString());
   } else {
-    const std::unique_ptr<executor::Worker> worker = make_worker();
+    const std::unique_ptr<executor::worker::Worker> worker = make_worker();
     command_text(*worker, "setup { gpus_of_host: 2 threads: 1 }");
     if (data[0] == 'C') {
-      const executor::Reply reply = worker->handle({.what = "fuzz", .body = text});
+      const executor::rpc::Reply reply = worker->handle({.what = "fuzz", .body = text});
       SCALAI_CHECK(reply.status.ok() || !message_of(reply.status).empty());
     } else {
       command_texts(*worker, text);

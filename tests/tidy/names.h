@@ -16,7 +16,8 @@ std::vector<Finding> unknown_names(const std::vector<File>& files);
 
 // Namespaces scalai::a::b whose last name is no folder of the file's path, nor the file's own name. `internal` and
 // `testing` do not count, nor do blocks that only declare types of other folders, nor tests/ and testing/. Files of
-// ptc/base are in `scalai` itself; commands of labs are in `apps`, as all commands are.
+// ptc/base are in `scalai` itself, those of executor/x in scalai::executor::x; commands of labs are in `apps`, as all
+// commands are.
 std::vector<Finding> foreign_namespaces(const std::vector<File>& files);
 
 }  // namespace scalai::tidy

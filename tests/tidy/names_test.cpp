@@ -41,11 +41,18 @@ TEST(ForeignNamespaces, AreNoFolderOfTheFile) {
       {"ptc/plan/c.cpp", "#include \"d.h\"\n\nnamespace scalai::plan::c {\n}\nnamespace scalai::cost {\nint c();\n}\n"},
       {"ptc/plan/d.h", "namespace scalai {\nint d();\n}\n"},
       {"ptc/base/e.h", "namespace scalai {\nint e();\n}\n"},
+      {"executor/rpc/g.cpp",
+       "namespace scalai::executor::rpc::internal {\n}\nnamespace scalai::executor {\nint g();\n}\n"},
+      {"executor/cuda/kernels/h.h", "namespace scalai::executor::cuda::kernels {\nint h();\n}\n"},
+      {"executor/cuda/kernels/i.h", "namespace scalai::executor::kernels {\nint i();\n}\n"},
       {"tests/f.cpp", "namespace scalai::plan {\n}\n"}};
   std::vector<std::string> found;
   for (const Finding& finding : foreign_namespaces(files)) found.push_back(finding.str());
-  EXPECT_THAT(found, ElementsAre("ptc/plan/c.cpp:5: scalai::cost is no namespace of this folder",
-                                 "ptc/plan/d.h:1: scalai is no namespace of this folder"));
+  EXPECT_THAT(found,
+              ElementsAre("ptc/plan/c.cpp:5: scalai::cost is no namespace of this folder",
+                          "ptc/plan/d.h:1: scalai is no namespace of this folder",
+                          "executor/rpc/g.cpp:3: scalai::executor is no namespace of this folder",
+                          "executor/cuda/kernels/i.h:1: scalai::executor::kernels is no namespace of this folder"));
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ class ReaderStep {
   // The last step of a job ("": the only one). `run`: its --out folder; the rest of `options` says what is wanted of
   // the step. Errors: NotFound (no run goes on there), those of executor::LiveRun::newest.
   static absl::StatusOr<std::unique_ptr<ReaderStep>> open(const std::string& run, const std::string& job,
-                                                          executor::LiveOptions options);
-  const executor::LiveStep& step() const { return *step_; }
+                                                          executor::live::LiveOptions options);
+  const executor::live::LiveStep& step() const { return *step_; }
 
  private:
-  ReaderStep(std::unique_ptr<executor::PeerTransport> transport, executor::LiveOptions options);
-  const std::unique_ptr<executor::PeerTransport> transport_;
-  executor::LiveRun run_;
-  std::shared_ptr<const executor::LiveStep> step_;
+  ReaderStep(std::unique_ptr<executor::transport::PeerTransport> transport, executor::live::LiveOptions options);
+  const std::unique_ptr<executor::transport::PeerTransport> transport_;
+  executor::live::LiveRun run_;
+  std::shared_ptr<const executor::live::LiveStep> step_;
 };
 
 }  // namespace scalai::apps

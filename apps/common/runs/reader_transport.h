@@ -11,8 +11,7 @@ namespace scalai::apps {
 
 // To workers of other machines, for a run whose state travels by UCX; null: all are here. `answer` is what others get
 // that have the run's key; without it nothing. Errors: those of UcxTransport.
-absl::StatusOr<std::unique_ptr<executor::PeerTransport>> reader_transport(const HowRun& how,
-                                                                          const executor::CtlTarget& target,
-                                                                          executor::AnswerHandler answer = {});
+absl::StatusOr<std::unique_ptr<executor::transport::PeerTransport>> reader_transport(
+    const HowRun& how, const executor::rpc::CtlTarget& target, executor::transport::AnswerHandler answer = {});
 
 }  // namespace scalai::apps

@@ -83,7 +83,7 @@ absl::Status RunFolder::check_private() const {
                   problems, path_));
 }
 
-absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
+absl::StatusOr<ex::journal::JournalLock> RunFolder::claim() const {
   SCALAI_RETURN_IF_ERROR(make());
   const bool ours = how().ok();
   for (const char* name : kOfARun) {
@@ -94,7 +94,7 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
                     "hint: name another folder, or remove it yourself",
                     path_, name));
   }
-  absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
+  absl::StatusOr<ex::journal::JournalLock> lock = ex::journal::JournalLock::take(file("journal.db"));
   if (absl::IsUnavailable(lock.status()))
     return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
   std::error_code ignored;
@@ -106,8 +106,9 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
   return lock;
 }
 
-absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::RunFacts& facts, const HowRun& how,
-                                             const std::string& token, const std::string& address) const {
+absl::StatusOr<ex::journal::Journal> RunFolder::begin(ex::journal::JournalLock lock, const ex::journal::RunFacts& facts,
+                                                      const HowRun& how, const std::string& token,
+                                                      const std::string& address) const {
   const nlohmann::json json = {{"policy_folder", json_of_bytes(how.policy_folder)},
                                {"local_workers", how.local_workers},
                                {"launcher", json_of_bytes(how.launcher)},
@@ -138,8 +139,8 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
   std::filesystem::remove(file("summary.json"), ignored);
   for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
   SCALAI_RETURN_IF_ERROR(make_folders(workers()));
-  SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
-  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::replace(std::move(lock), facts));
+  SCALAI_RETURN_IF_ERROR(ex::rpc::write_token(file("token"), token));
+  SCALAI_ASSIGN_OR_RETURN(ex::journal::Journal journal, ex::journal::Journal::replace(std::move(lock), facts));
   SCALAI_RETURN_IF_ERROR(write_private_file(file("address"), address));
   return journal;
 }
@@ -180,7 +181,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
   }
 }
 
-absl::StatusOr<std::string> RunFolder::token() const { return ex::read_token(file("token")); }
+absl::StatusOr<std::string> RunFolder::token() const { return ex::rpc::read_token(file("token")); }
 
 absl::StatusOr<std::string> RunFolder::address() const {
   auto address = read_file(file("address"));
@@ -188,8 +189,8 @@ absl::StatusOr<std::string> RunFolder::address() const {
   return missing(fmt::format("no run is going on in {}, and none was cut off: it has no file \"address\"", path_));
 }
 
-absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
-  executor::CtlTarget target;
+absl::StatusOr<executor::rpc::CtlTarget> RunFolder::target() const {
+  executor::rpc::CtlTarget target;
   SCALAI_RETURN_IF_ERROR(check_private());
   SCALAI_ASSIGN_OR_RETURN(target.address, address());
   SCALAI_ASSIGN_OR_RETURN(target.token, token());
@@ -202,12 +203,13 @@ absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
   return target;
 }
 
-bool RunFolder::controller_died() const { return ex::JournalLock::is_abandoned(file("journal.db")); }
+bool RunFolder::controller_died() const { return ex::journal::JournalLock::is_abandoned(file("journal.db")); }
 
 void RunFolder::leave_nothing(bool was_there) const {
   std::error_code ignored;
   if (std::filesystem::exists(file("run.json"), ignored)) return;
-  if (ex::JournalLock::is_abandoned(file("journal.db"))) std::filesystem::remove(file("journal.db.lock"), ignored);
+  if (ex::journal::JournalLock::is_abandoned(file("journal.db")))
+    std::filesystem::remove(file("journal.db.lock"), ignored);
   if (!was_there) std::filesystem::remove(path_, ignored);  // not if there is anything in it
 }
 

@@ -52,18 +52,18 @@ class RunFolder {
   // The right to begin a run here, which one process has at a time; removes nothing. Unavailable: a run is active.
   // NotFound: one was interrupted and can be continued. InvalidArgument: a run would remove files that are not of a
   // run.
-  absl::StatusOr<executor::JournalLock> claim() const;
+  absl::StatusOr<executor::journal::JournalLock> claim() const;
   // Removes the files of an earlier run and writes those of the new one. The address comes last: it marks completeness.
-  absl::StatusOr<executor::Journal> begin(executor::JournalLock lock, const executor::RunFacts& facts,
-                                          const HowRun& how, const std::string& token,
-                                          const std::string& address) const;
+  absl::StatusOr<executor::journal::Journal> begin(executor::journal::JournalLock lock,
+                                                   const executor::journal::RunFacts& facts, const HowRun& how,
+                                                   const std::string& token, const std::string& address) const;
   // Facts of an interrupted run; for who has called check_private().
   absl::StatusOr<HowRun> how() const;
   absl::StatusOr<std::string> token() const;
   absl::StatusOr<std::string> address() const;
   // How to reach its controller. PermissionDenied: as of make(). NotFound: it died (with the way to go on), or the run
   // is over.
-  absl::StatusOr<executor::CtlTarget> target() const;
+  absl::StatusOr<executor::rpc::CtlTarget> target() const;
   bool controller_died() const;  // on this host; false where it cannot be known
   void end() const;
   // After a run that did not begin: takes away the lock, and the folder, unless it was there before or has something in

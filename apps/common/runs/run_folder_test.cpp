@@ -25,9 +25,10 @@ class RunFolderTest : public ::testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  absl::StatusOr<executor::Journal> begin(const RunFolder& folder, const executor::RunFacts& facts,
-                                          const HowRun& how = {}, const std::string& address = "127.0.0.1:7") const {
-    SCALAI_ASSIGN_OR_RETURN(executor::JournalLock lock, folder.claim());
+  absl::StatusOr<executor::journal::Journal> begin(const RunFolder& folder, const executor::journal::RunFacts& facts,
+                                                   const HowRun& how = {},
+                                                   const std::string& address = "127.0.0.1:7") const {
+    SCALAI_ASSIGN_OR_RETURN(executor::journal::JournalLock lock, folder.claim());
     return folder.begin(std::move(lock), facts, how, token_, address);
   }
   bool has(const std::string& name) const { return std::filesystem::exists(path_ + "/" + name); }
@@ -150,7 +151,7 @@ TEST_F(RunFolderTest, ANewRunRemovesWhatTheLastOneLeft) {
 // From the claim on, before anything is removed or written.
 TEST_F(RunFolderTest, OfTwoThatBeginAtOnceOneDoes) {
   const RunFolder folder(path_);
-  absl::StatusOr<executor::JournalLock> first = folder.claim();
+  absl::StatusOr<executor::journal::JournalLock> first = folder.claim();
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(absl::IsUnavailable(folder.claim().status())) << folder.claim().status();
   const auto journal = folder.begin(*std::move(first), {.run_id = "first"}, {}, token_, "a:1");

@@ -44,8 +44,10 @@ OptionSpec huge_pages_option(const std::string& more) {
                        {"auto", "off", "require"}, "auto");
 }
 
-ex::HugePages huge_pages_of(const std::string& word) {
-  return word == "off" ? ex::HugePages::kOff : word == "require" ? ex::HugePages::kRequire : ex::HugePages::kAuto;
+ex::state::HugePages huge_pages_of(const std::string& word) {
+  return word == "off"       ? ex::state::HugePages::kOff
+         : word == "require" ? ex::state::HugePages::kRequire
+                             : ex::state::HugePages::kAuto;
 }
 
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
@@ -76,9 +78,9 @@ std::vector<std::string> words_of(const StateOptions& options) {
 
 absl::Status check_here(const StateOptions& options, const std::vector<int>& devices_of_hosts) {
   SCALAI_RETURN_IF_ERROR(open_nccl(options).status());
-  if (const ex::HugePageSupport pages = ex::huge_page_support();
-      huge_pages_of(options.huge_pages) == ex::HugePages::kRequire && pages.page_bytes == 0)
-    return missing(ex::no_huge_pages(pages));
+  if (const ex::state::HugePageSupport pages = ex::state::huge_page_support();
+      huge_pages_of(options.huge_pages) == ex::state::HugePages::kRequire && pages.page_bytes == 0)
+    return missing(ex::state::no_huge_pages(pages));
   if (!options.on_gpus()) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(const ex::cuda::GpuReport report, ex::cuda::gpu_report());
   const auto gpus_for = [&](int devices) { return (devices + options.devices_per_gpu - 1) / options.devices_per_gpu; };
@@ -96,24 +98,24 @@ absl::Status check_here(const StateOptions& options, const std::vector<int>& dev
                   devices, devices_of_hosts.size(), options.devices_per_gpu, needed, there));
 }
 
-absl::StatusOr<std::shared_ptr<ex::Backend>> make_backend(const StateOptions& options) {
+absl::StatusOr<std::shared_ptr<ex::device::Backend>> make_backend(const StateOptions& options) {
   if (!options.on_gpus()) {
     // Between host memories NCCL carries only what a library can that takes them, as that of the tests.
-    return std::shared_ptr<ex::Backend>(
-        ex::make_host_backend({.devices_per_gpu = options.with_nccl() ? options.devices_per_gpu : 0}));
+    return std::shared_ptr<ex::device::Backend>(
+        ex::device::make_host_backend({.devices_per_gpu = options.with_nccl() ? options.devices_per_gpu : 0}));
   }
   SCALAI_ASSIGN_OR_RETURN(const ex::cuda::GpuReport report, ex::cuda::gpu_report());
   SCALAI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ex::Backend> made,
+      std::unique_ptr<ex::device::Backend> made,
       ex::cuda::make_cuda_backend({.devices = static_cast<int>(report.gpus.size()) * options.devices_per_gpu,
                                    .devices_per_gpu = options.devices_per_gpu}));
-  return std::shared_ptr<ex::Backend>(std::move(made));
+  return std::shared_ptr<ex::device::Backend>(std::move(made));
 }
 
-absl::StatusOr<std::optional<ex::NcclApi>> open_nccl(const StateOptions& options) {
-  if (!options.with_nccl()) return std::optional<ex::NcclApi>();
-  SCALAI_ASSIGN_OR_RETURN(const ex::NcclLibrary library, ex::NcclLibrary::open(options.nccl));
-  return std::optional<ex::NcclApi>(library.api());
+absl::StatusOr<std::optional<ex::nccl::NcclApi>> open_nccl(const StateOptions& options) {
+  if (!options.with_nccl()) return std::optional<ex::nccl::NcclApi>();
+  SCALAI_ASSIGN_OR_RETURN(const ex::nccl::NcclLibrary library, ex::nccl::NcclLibrary::open(options.nccl));
+  return std::optional<ex::nccl::NcclApi>(library.api());
 }
 
 }  // namespace scalai::apps

@@ -25,7 +25,7 @@ struct StateOptions {
   int64_t host_overflow = 0;        // bytes of pinned host memory that a device may use in addition
   std::string huge_pages = "auto";  // of memory in hosts; or off, require
 
-  int64_t device_limit() const { return memory_cap > 0 ? memory_cap : executor::SegmentOptions{}.limit; }
+  int64_t device_limit() const { return memory_cap > 0 ? memory_cap : executor::state::SegmentOptions{}.limit; }
   bool network() const { return transport == "ucx"; }  // the network also connects workers of one machine
   bool with_nccl() const { return transport == "nccl"; }
   // Other processes cannot access such devices: hosts that share GPUs are workers of one process then.
@@ -36,7 +36,7 @@ struct StateOptions {
 // a worker.
 std::vector<OptionSpec> state_option_specs(bool worker = false);
 OptionSpec huge_pages_option(const std::string& more = "");
-executor::HugePages huge_pages_of(const std::string& word);
+executor::state::HugePages huge_pages_of(const std::string& word);
 // InvalidArgument: contradictory options.
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments);
 // The options as command-line words.
@@ -45,8 +45,8 @@ std::vector<std::string> words_of(const StateOptions& options);
 // NotFound, with what to do: the requested GPUs for the devices of these hosts, or NCCL, are missing.
 absl::Status check_here(const StateOptions& options, const std::vector<int>& devices_of_hosts);
 // The back end of this process's devices. Errors: those of the CUDA back end.
-absl::StatusOr<std::shared_ptr<executor::Backend>> make_backend(const StateOptions& options);
+absl::StatusOr<std::shared_ptr<executor::device::Backend>> make_backend(const StateOptions& options);
 // NCCL's functions, if requested. NotFound: no such library.
-absl::StatusOr<std::optional<executor::NcclApi>> open_nccl(const StateOptions& options);
+absl::StatusOr<std::optional<executor::nccl::NcclApi>> open_nccl(const StateOptions& options);
 
 }  // namespace scalai::apps

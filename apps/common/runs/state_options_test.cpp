@@ -36,7 +36,7 @@ TEST(StateOptions, WhatDoesNotGoTogetherIsRefused) {
 }
 
 TEST(StateOptions, MemoryOfDevices) {
-  EXPECT_EQ(read({})->device_limit(), executor::SegmentOptions().limit);
+  EXPECT_EQ(read({})->device_limit(), executor::state::SegmentOptions().limit);
   EXPECT_EQ(read({"--memory=2GiB"})->device_limit(), int64_t{2} << 30);
   EXPECT_EQ(read({"--backend=cuda", "--host-overflow=1GiB"})->host_overflow, int64_t{1} << 30);
 }
@@ -44,7 +44,7 @@ TEST(StateOptions, MemoryOfDevices) {
 TEST(StateOptions, WhatIsAskedForMustBeHere) {
   EXPECT_TRUE(check_here({}, {1000}).ok());
   EXPECT_TRUE(absl::IsNotFound(check_here({.transport = "nccl", .nccl = "/no/such.so"}, {1})));
-  const bool has_pages = executor::huge_page_support().page_bytes > 0;
+  const bool has_pages = executor::state::huge_page_support().page_bytes > 0;
   const absl::Status pages = check_here({.huge_pages = "require"}, {1});
   EXPECT_EQ(pages.ok(), has_pages);
   EXPECT_TRUE(has_pages || absl::IsNotFound(pages)) << pages;

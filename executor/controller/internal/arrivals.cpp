@@ -9,7 +9,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/run/control/event_text.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 namespace {
 
@@ -18,9 +18,8 @@ constexpr double kFirstPause_s = 0.25, kLongestPause_s = 30;
 }  // namespace
 
 void Arrivals::receive(double timeout_s) {
-  for (std::optional<executor::Event> event = controller_.next_event(timeout_s); event;
-       event = controller_.next_event(0)) {
-    const auto* lost = std::get_if<WorkerLost>(&*event);
+  for (std::optional<rpc::Event> event = controller_.next_event(timeout_s); event; event = controller_.next_event(0)) {
+    const auto* lost = std::get_if<rpc::WorkerLost>(&*event);
     if (lost == nullptr || !run_.pool.is_ours(*lost)) continue;
     if (run_.pool.living().contains(HostId(lost->host))) lose_worker(HostId(lost->host), run_.pool.why_lost(*lost));
   }
@@ -107,4 +106,4 @@ bool Arrivals::catching_up() const {
   });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -6,7 +6,7 @@
 #include "executor/controller/internal/run_state.h"
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 constexpr double kLossTimeout_s = 30;  // from a failed transfer to the loss that explains it
 constexpr double kPoll_s = 0.02;
@@ -20,7 +20,7 @@ inline bool may_be_loss(const absl::Status& status) { return absl::IsUnavailable
 class Arrivals {
  public:
   // Both outlive this object.
-  Arrivals(RunState& run, ControllerEnd& controller) : run_(run), controller_(controller) {}
+  Arrivals(RunState& run, rpc::ControllerEnd& controller) : run_(run), controller_(controller) {}
 
   // Takes what is there, after at most this time without anything, and reports it to the control loop.
   void receive(double timeout_s);
@@ -48,7 +48,7 @@ class Arrivals {
   bool catching_up() const;
 
   RunState& run_;
-  ControllerEnd& controller_;
+  rpc::ControllerEnd& controller_;
   int64_t losses_ = 0;               // workers lost so far
   std::vector<Loss> unreported_;     // the control loop has not been told
   std::map<DeviceId, int> emptied_;  // how often trainers left a device without its state
@@ -56,4 +56,4 @@ class Arrivals {
   absl::Status trouble_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -5,7 +5,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 Copies::Copies(RunState& run, Arrivals& arrivals, Executions& executions, TrainingProgress& training)
     : run_(run), arrivals_(arrivals), executions_(executions), training_(training), jobs_(run.jobs.size()) {
@@ -197,4 +197,4 @@ absl::Status Copies::keep_cut_short(int job) {
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

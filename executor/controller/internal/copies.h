@@ -10,7 +10,7 @@
 
 #include "executor/controller/internal/training_progress.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class Copies {
  public:
@@ -59,4 +59,4 @@ class Copies {
   std::vector<Job> jobs_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -8,7 +8,7 @@
 #include "ptc/base/status.h"
 #include "ptc/plan/estimate.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 namespace {
 
@@ -48,7 +48,7 @@ absl::Status Executions::abort(const control::Abort& abort) {
   const int64_t epoch = of(abort.job)->command.epoch;
   drop(abort.job);
   if (run_.options.log != nullptr) SCALAI_RETURN_IF_ERROR(run_.options.log->abort(abort.job));
-  return run_.job(abort.job).work->forget(StateVersion::epoch(epoch));
+  return run_.job(abort.job).work->forget(state::StateVersion::epoch(epoch));
 }
 
 void Executions::note_repair(const std::vector<DeviceId>& devices) {
@@ -207,10 +207,10 @@ absl::Status Executions::begin_again() {
   for (int job = 0; job < std::ssize(executions_); ++job) {
     if (!of(job) || of(job)->work.valid()) continue;
     if (of(job)->worked == 0)
-      SCALAI_RETURN_IF_ERROR(run_.job(job).work->forget(StateVersion::epoch(of(job)->command.epoch)));
+      SCALAI_RETURN_IF_ERROR(run_.job(job).work->forget(state::StateVersion::epoch(of(job)->command.epoch)));
     SCALAI_RETURN_IF_ERROR(begin_work(job));
   }
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

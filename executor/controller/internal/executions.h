@@ -10,7 +10,7 @@
 
 #include "executor/controller/internal/arrivals.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class Executions {
  public:
@@ -70,4 +70,4 @@ class Executions {
   std::vector<std::optional<Execution>> executions_;  // by job
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -2,7 +2,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 using control::Agenda;
 
@@ -144,4 +144,4 @@ void Past::note_losses(const control::DevicesLost& lost, bool of_the_agenda) {
   if (lost.usable) run_.agenda.repair({.devices = lost.devices});
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -8,7 +8,7 @@
 
 #include "executor/controller/internal/training_progress.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class Past {
  public:
@@ -41,4 +41,4 @@ class Past {
   size_t next_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -11,7 +11,7 @@
 #include "ptc/run/control/agenda.h"
 #include "ptc/run/control/training.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 struct RunState {
   struct Job {
@@ -80,4 +80,4 @@ struct RunState {
   std::deque<control::Event> ready;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

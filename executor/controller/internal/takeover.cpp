@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 absl::Status Takeover::find() {
   if (std::exchange(is_due_, false)) SCALAI_RETURN_IF_ERROR(find_workers());
@@ -61,8 +62,8 @@ absl::Status Takeover::judge_workers() {
       continue;
     }
     if (run_.all_dead(host)) continue;
-    const Hello hello = run_.pool.hello_of(host);
-    if (joined && !hello.places.empty() && holds_state(hello, host)) continue;
+    const proto::Hello hello = run_.pool.hello_of(host);
+    if (joined && hello.places_size() > 0 && holds_state(hello, host)) continue;
     run_.pool.found(host);  // so that it can be lost
     arrivals_.lose_worker(host, joined ? "it has not the state it had" : "it did not join again");
     if (joined) SCALAI_RETURN_IF_ERROR(run_.pool.kill(host));
@@ -72,7 +73,7 @@ absl::Status Takeover::judge_workers() {
 }
 
 // Of every job that should have some there.
-bool Takeover::holds_state(const Hello& hello, HostId host) const {
+bool Takeover::holds_state(const proto::Hello& hello, HostId host) const {
   return std::all_of(run_.jobs.begin(), run_.jobs.end(), [&](const RunState::Job& job) {
     const std::vector<DeviceId> devices = job.work->devices();
     return job.work->held_in(hello) || std::none_of(devices.begin(), devices.end(), [&](DeviceId device) {
@@ -85,4 +86,4 @@ absl::Status Takeover::begin_again() {
   return std::exchange(to_begin_again_, false) ? executions_.begin_again() : absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

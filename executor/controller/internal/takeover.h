@@ -5,7 +5,7 @@
 
 #include "executor/controller/internal/training_progress.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class Takeover {
  public:
@@ -27,7 +27,7 @@ class Takeover {
  private:
   absl::Status find_workers();
   absl::Status find_trainers(RunState::Job& job);
-  bool holds_state(const Hello& hello, HostId host) const;
+  bool holds_state(const proto::Hello& hello, HostId host) const;
 
   RunState& run_;
   Arrivals& arrivals_;
@@ -38,4 +38,4 @@ class Takeover {
   bool to_begin_again_ = false;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -6,7 +6,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 bool TrainingProgress::take_up(const control::Train& train, bool tells) {
   SCALAI_CHECK(train.collection != nullptr);
@@ -97,7 +97,7 @@ absl::Status TrainingProgress::serve_live() {
       run_.options.live->lose_fleeting(job);
       continue;
     }
-    for (const StateVersion version : run_.options.live->take_unkept(job))
+    for (const state::StateVersion version : run_.options.live->take_unkept(job))
       SCALAI_RETURN_IF_ERROR(run_.job(job).work->forget(version));
     const auto& training = run_.job(job).training;
     if (training && run_.options.live->waits(job) && !run_.any_dead(training->devices))
@@ -113,8 +113,8 @@ absl::Status TrainingProgress::serve(int job) {
   if (run_.any_dead(state.training->devices)) return absl::OkStatus();
   const absl::Status served = run_.options.live->serve(
       job, state.training->collection->epoch, state.work->step(),
-      [&](StateVersion version, const LiveSteps::Kind& kind) { return state.work->show_live(version, kind); });
+      [&](state::StateVersion version, const LiveSteps::Kind& kind) { return state.work->show_live(version, kind); });
   return may_be_loss(served) ? arrivals_.unless_lost(served) : absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -5,7 +5,7 @@
 
 #include "executor/controller/internal/executions.h"
 
-namespace scalai::executor {
+namespace scalai::executor::controller {
 
 class TrainingProgress {
  public:
@@ -47,4 +47,4 @@ class TrainingProgress {
   std::vector<Layout> layouts_;  // by job
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::controller

@@ -26,7 +26,7 @@
 #include "ptc/run/control/run.h"
 #include "ptc/run/control/testing/control_fixture.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::controller::testing {
 
 inline constexpr const char* kToken = "0123456789abcdef-test";
 
@@ -57,10 +57,11 @@ class Fleet {
     // So often workers that are asked for a checkpoint's files give this reply instead: not yet.
     int busy = 0;
     std::string busy_reply{};
-    bool network = false;                                 // state moves through transports only
-    std::function<std::shared_ptr<Backend>()> backend{};  // of each worker; without it devices in the host's memory
-    LoopbackNetwork* loopback = nullptr;                  // of another fleet, whose workers these reach
-    int dead_at_start = -1;  // host whose worker dies after all have joined, before the run
+    bool network = false;  // state moves through transports only
+    // Of each worker; without it devices in the host's memory.
+    std::function<std::shared_ptr<device::Backend>()> backend{};
+    transport::LoopbackNetwork* loopback = nullptr;  // of another fleet, whose workers these reach
+    int dead_at_start = -1;                          // host whose worker dies after all have joined, before the run
   };
   explicit Fleet(Options options) : options_(std::move(options)), busy_(options_.busy) {
     controller_ = network_.start({.hosts = options_.hosts, .first_host = options_.first_host}, kToken).value();
@@ -73,8 +74,8 @@ class Fleet {
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
 
-  ControllerEnd& controller() { return *controller_; }
-  LoopbackNetwork& loopback() { return loopback_; }
+  rpc::ControllerEnd& controller() { return *controller_; }
+  transport::LoopbackNetwork& loopback() { return loopback_; }
   // The controller dies; workers join the next one.
   void replace_controller() {
     controller_.reset();
@@ -94,26 +95,25 @@ class Fleet {
     auto member = std::make_unique<Member>();
     Member* one = member.get();
     take(host);
-    one->transport = std::make_unique<LoopbackTransport>(
+    one->transport = std::make_unique<transport::LoopbackTransport>(
         options_.loopback != nullptr ? *options_.loopback : loopback_,
         [one](std::string_view request) { return one->worker->places().answer(request); });
-    one->worker = std::make_unique<Worker>(Worker::Options{.host = host,
-                                                           .segments = {.capacity = int64_t{1} << 30},
-                                                           .backend = options_.backend ? options_.backend() : nullptr,
-                                                           .transport = one->transport.get()});
-    WorkerOptions options{.token = kToken};
-    options.hello.host = static_cast<int32_t>(host.value);
-    options.hello.transport_address = one->transport->address();
+    one->worker = std::make_unique<worker::Worker>(
+        worker::Worker::Options{.host = host,
+                                .segments = {.capacity = int64_t{1} << 30},
+                                .backend = options_.backend ? options_.backend() : nullptr,
+                                .transport = one->transport.get()});
+    rpc::WorkerOptions options{.token = kToken};
+    options.host = static_cast<int32_t>(host.value);
     options.log = [](const std::string&) {};
-    // A dead one does not come back.
-    options.refresh = [one](Hello& hello) {
-      hello.protocol_version = one->dead ? -1 : hello.protocol_version;
+    options.introduce = [one](proto::Hello& hello) {
+      rpc::fill_hello(hello, one->transport->address(), one->dead);
       one->worker->introduce(hello);
     };
     SCALAI_ASSIGN_OR_RETURN(one->end, network_.connect(std::move(options)));
     one->thread = std::thread([this, one, host] {
       (void)one->end->run(
-          [&](const Command& command) { return handle(*one, static_cast<int32_t>(host.value), command); });
+          [&](const rpc::Command& command) { return handle(*one, static_cast<int32_t>(host.value), command); });
     });
     const std::lock_guard lock(mutex_);
     members_[host.value] = std::move(member);
@@ -132,9 +132,9 @@ class Fleet {
 
  private:
   struct Member {
-    std::unique_ptr<LoopbackTransport> transport;
-    std::unique_ptr<Worker> worker;
-    std::unique_ptr<WorkerEnd> end;
+    std::unique_ptr<transport::LoopbackTransport> transport;
+    std::unique_ptr<worker::Worker> worker;
+    std::unique_ptr<rpc::WorkerEnd> end;
     std::atomic<bool> dead = false;
     std::thread thread;
     ~Member() {
@@ -155,7 +155,7 @@ class Fleet {
   }
 
   // On the worker's thread.
-  Reply handle(Member& member, int32_t host, const Command& command) {
+  rpc::Reply handle(Member& member, int32_t host, const rpc::Command& command) {
     const int nth = [&] {
       const std::lock_guard lock(mutex_);
       return ++seen_[{host, command.what}];
@@ -178,7 +178,7 @@ class Fleet {
       }
       if (!death->late) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    Reply reply;
+    rpc::Reply reply;
     if (command.what == "written" && busy_-- > 0) {
       reply.body = options_.busy_reply;
       return reply;
@@ -206,9 +206,9 @@ class Fleet {
 
   const Options options_;
   std::atomic<int> busy_;
-  FakeNetwork network_;
-  LoopbackNetwork loopback_;
-  std::unique_ptr<ControllerEnd> controller_;
+  rpc::FakeNetwork network_;
+  transport::LoopbackNetwork loopback_;
+  std::unique_ptr<rpc::ControllerEnd> controller_;
   std::atomic<int> deaths_ = 0;
   std::mutex mutex_;  // guards seen_, members_
   std::map<std::pair<int32_t, std::string>, int> seen_;
@@ -295,4 +295,4 @@ inline void expect_replayable(const control::RunReport& report, const std::strin
   for (const control::ReplayedPlan& plan : *plans) EXPECT_EQ(plan.recorded, plan.replayed) << plan.number;
 }
 
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::controller::testing

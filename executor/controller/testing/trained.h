@@ -12,7 +12,7 @@
 #include "executor/controller/testing/test_fleet.h"
 #include "ptc/store/safetensors/job_checkpoint.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::controller::testing {
 
 inline constexpr const char* kCheckpoints = "checkpoint { every_steps: 10 }";
 
@@ -71,4 +71,4 @@ class Trained : public ::testing::Test {
   Folder folder_;
 };
 
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::controller::testing

@@ -11,10 +11,13 @@
 #include "ptc/base/status.h"
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
+
+using tensor::Box;
+
 namespace {
-using internal::Loop;
-using internal::Runs;
+using state::internal::Loop;
+using state::internal::Runs;
 
 int64_t rows_of(const Runs& runs, int from = 0) {
   int64_t rows = 1;
@@ -91,7 +94,7 @@ void append_move(CopyBatch& batch, const Runs& runs, int64_t element, const std:
   append(piece.move == Move::kShift ? batch.shifts : batch.moves, piece, tiling.tiles);
 }
 
-void append_cast(Pieces<CastPiece>& batch, const Runs& runs, const BoxCopy& copy) {
+void append_cast(Pieces<CastPiece>& batch, const Runs& runs, const device::BoxCopy& copy) {
   const int64_t from = tensor::size_of(copy.src.dtype);
   const int64_t to = tensor::size_of(copy.dst.dtype);
   CastPiece piece;
@@ -117,12 +120,12 @@ void append_cast(Pieces<CastPiece>& batch, const Runs& runs, const BoxCopy& copy
   append(batch, piece, tiling.tiles);
 }
 
-ContentPiece content_piece(const Content& content, const Runs& runs, DType dtype) {
+ContentPiece content_piece(const state::Content& content, const Runs& runs, tensor::DType dtype) {
   ContentPiece piece;
   piece.index = runs.first_a;
   piece.nest = nest_of(runs, 1, tensor::size_of(dtype));
   piece.run = static_cast<uint64_t>(runs.length);
-  piece.seed = internal::seed_of(content.key.value, content.step);
+  piece.seed = state::internal::seed_of(content.key.value, content.step);
   piece.dtype = dtype;
   piece.via = content.via && convertible(*content.via, dtype) ? *content.via : dtype;
   return piece;
@@ -166,55 +169,57 @@ Move move_of(uint32_t alignment, uint64_t run) {
   }
 }
 
-CopyBatch make_copy_batch(std::span<const BoxCopy> copies, std::span<const BoxZero> zeros) {
+CopyBatch make_copy_batch(std::span<const device::BoxCopy> copies, std::span<const BoxZero> zeros) {
   CopyBatch batch;
-  for (const BoxCopy& copy : copies) {
+  for (const device::BoxCopy& copy : copies) {
     SCALAI_CHECK(convertible(copy.src.dtype, copy.dst.dtype),
                  std::string(name_of(copy.src.dtype)) + " to " + std::string(name_of(copy.dst.dtype)));
     if (copy.part.empty()) continue;
     SCALAI_CHECK(copy.src.data != nullptr, copy.part.str());
-    for_each_bounded(internal::runs_of(copy.part, copy.src.box, copy.dst.box), [&](const Runs& runs) {
+    for_each_bounded(state::internal::runs_of(copy.part, copy.src.box, copy.dst.box), [&](const Runs& runs) {
       if (copy.src.dtype != copy.dst.dtype) return append_cast(batch.casts, runs, copy);
       append_move(batch, runs, tensor::size_of(copy.src.dtype), copy.src.data, copy.dst.data);
     });
   }
   for (const BoxZero& zero : zeros) {
     if (zero.part.empty()) continue;
-    for_each_bounded(internal::runs_of(zero.part, zero.dst.box, zero.dst.box), [&](const Runs& runs) {
+    for_each_bounded(state::internal::runs_of(zero.part, zero.dst.box, zero.dst.box), [&](const Runs& runs) {
       append_move(batch, runs, tensor::size_of(zero.dst.dtype), nullptr, zero.dst.data);
     });
   }
   return batch;
 }
 
-Pieces<ContentPiece> make_fill_batch(std::span<const BoxFill> fills) {
+Pieces<ContentPiece> make_fill_batch(std::span<const device::BoxFill> fills) {
   Pieces<ContentPiece> batch;
-  for (const BoxFill& fill : fills) {
+  for (const device::BoxFill& fill : fills) {
     if (fill.part.empty()) continue;
     const int64_t element = tensor::size_of(fill.dst.dtype);
-    for_each_bounded(internal::runs_of(fill.part, Box::whole(fill.content.shape), fill.dst.box), [&](const Runs& runs) {
-      ContentPiece piece = content_piece(fill.content, runs, fill.dst.dtype);
-      piece.data = fill.dst.data + runs.first_b * element;
-      const auto alignment =
-          alignment_of({address_of(piece.data), piece.run * static_cast<uint64_t>(element)}, piece.nest.step_b);
-      const uint32_t vector = fill_vector(static_cast<uint32_t>(element));
-      piece.vector = alignment >= vector * element ? vector : alignment >= element ? 1 : 0;
-      const uint32_t elements = std::max(1u, piece.vector);
-      const Tiling tiling = tiling_of(piece.run / elements, piece.nest.rows, elements * static_cast<uint32_t>(element));
-      piece.cut = tiling.cut;
-      append(batch, piece, tiling.tiles);
-    });
+    for_each_bounded(
+        state::internal::runs_of(fill.part, Box::whole(fill.content.shape), fill.dst.box), [&](const Runs& runs) {
+          ContentPiece piece = content_piece(fill.content, runs, fill.dst.dtype);
+          piece.data = fill.dst.data + runs.first_b * element;
+          const auto alignment =
+              alignment_of({address_of(piece.data), piece.run * static_cast<uint64_t>(element)}, piece.nest.step_b);
+          const uint32_t vector = fill_vector(static_cast<uint32_t>(element));
+          piece.vector = alignment >= vector * element ? vector : alignment >= element ? 1 : 0;
+          const uint32_t elements = std::max(1u, piece.vector);
+          const Tiling tiling =
+              tiling_of(piece.run / elements, piece.nest.rows, elements * static_cast<uint32_t>(element));
+          piece.cut = tiling.cut;
+          append(batch, piece, tiling.tiles);
+        });
   }
   return batch;
 }
 
-CheckBatch make_check_batch(std::span<const BoxCheck> checks) {
+CheckBatch make_check_batch(std::span<const device::BoxCheck> checks) {
   CheckBatch batch;
-  for (const BoxCheck& check : checks) {
+  for (const device::BoxCheck& check : checks) {
     const auto result = static_cast<uint32_t>(batch.results++);
     if (check.part.empty()) continue;
     const int64_t element = tensor::size_of(check.src.dtype);
-    const Runs whole = internal::runs_of(check.part, Box::whole(check.content.shape), check.src.box);
+    const Runs whole = state::internal::runs_of(check.part, Box::whole(check.content.shape), check.src.box);
     for_each_bounded(whole, [&](const Runs& runs) {
       ContentPiece piece = content_piece(check.content, runs, check.src.dtype);
       // The kernel that gets this piece only reads.
@@ -229,14 +234,14 @@ CheckBatch make_check_batch(std::span<const BoxCheck> checks) {
   return batch;
 }
 
-DigestBatch make_hash_batch(std::span<const BoxHash> boxes) {
+DigestBatch make_hash_batch(std::span<const device::BoxHash> boxes) {
   DigestBatch batch;
-  for (const BoxHash& box : boxes) {
+  for (const device::BoxHash& box : boxes) {
     const int64_t element = tensor::size_of(box.src.dtype);
     const auto result = static_cast<uint32_t>(batch.bytes.size());
     batch.bytes.push_back(static_cast<uint64_t>(box.part.volume() * element));
     if (box.part.empty()) continue;
-    const Runs runs = internal::runs_of(box.part, box.src.box, box.src.box);
+    const Runs runs = state::internal::runs_of(box.part, box.src.box, box.src.box);
     SCALAI_CHECK(rows_of(runs) <= int64_t{kMaxRows}, box.part.str());
     DigestPiece piece;
     piece.src = box.src.data + runs.first_a * element;
@@ -244,7 +249,7 @@ DigestBatch make_hash_batch(std::span<const BoxHash> boxes) {
     piece.run = static_cast<uint64_t>(runs.length * element);
     piece.bytes = batch.bytes.back();
     if (piece.bytes <= kMaxDividend) piece.run_division = FastDivision::by(static_cast<uint32_t>(piece.run));
-    piece.leaves = ceil_div(piece.bytes, internal::kLeafBytes);
+    piece.leaves = ceil_div(piece.bytes, state::internal::kLeafBytes);
     piece.result = result;
     append(batch.pieces, piece, ceil_div(piece.leaves, kLeavesPerTile));
   }
@@ -262,10 +267,10 @@ Box element_box(const tensor::Shape& shape, int64_t index) {
   return box;
 }
 
-const std::byte* element_address(const Source& src, const Box& element) {
-  return src.data + internal::runs_of(element, src.box, src.box).first_a * tensor::size_of(src.dtype);
+const std::byte* element_address(const state::Source& src, const Box& element) {
+  return src.data + state::internal::runs_of(element, src.box, src.box).first_a * tensor::size_of(src.dtype);
 }
 
-uint64_t digest_of_sum(uint64_t sum, uint64_t bytes) { return internal::digest_of_leaves(sum, bytes); }
+uint64_t digest_of_sum(uint64_t sum, uint64_t bytes) { return state::internal::digest_of_leaves(sum, bytes); }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

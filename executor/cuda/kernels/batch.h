@@ -17,7 +17,7 @@
 #include "executor/cuda/kernels/fast_division.h"
 #include "executor/device/backend.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 // --- the grid --------------------------------------------------------------------------------------------------------
 inline constexpr uint32_t kThreads = 256;    // of a block
@@ -86,8 +86,8 @@ struct alignas(16) CastPiece {
   Cut cut;
   uint32_t unit_src = 0;  // bytes of a unit
   uint32_t unit_dst = 0;
-  DType from = DType::kF32;
-  DType to = DType::kF32;
+  tensor::DType from = tensor::DType::kF32;
+  tensor::DType to = tensor::DType::kF32;
   uint32_t vector = 1;
 };
 
@@ -100,8 +100,8 @@ struct alignas(16) ContentPiece {
   Cut cut;
   uint64_t run = 0;   // elements
   uint64_t seed = 0;  // of key and step (executor/state/content_mix.h)
-  DType dtype = DType::kF32;
-  DType via = DType::kF32;  // `dtype` if the content has none
+  tensor::DType dtype = tensor::DType::kF32;
+  tensor::DType via = tensor::DType::kF32;  // `dtype` if the content has none
   uint32_t vector = 1;
   uint32_t result = 0;  // index of its CheckResult
 };
@@ -154,8 +154,8 @@ struct Work {
 
 // Elements to set to zero.
 struct BoxZero {
-  Box part;
-  Target dst;
+  tensor::Box part;
+  state::Target dst;
 };
 
 // Each list is for one kernel; all may be empty.
@@ -175,17 +175,17 @@ struct DigestBatch {
 
 // Batches refer to the memory of the boxes. CHECK: the rules of copy_box and fill_box (executor/state), and fewer than
 // 2^31 tiles. Memory read by one batch is not written by it. Empty parts make no piece.
-CopyBatch make_copy_batch(std::span<const BoxCopy> copies, std::span<const BoxZero> zeros = {});
-Pieces<ContentPiece> make_fill_batch(std::span<const BoxFill> fills);
-CheckBatch make_check_batch(std::span<const BoxCheck> checks);
+CopyBatch make_copy_batch(std::span<const device::BoxCopy> copies, std::span<const BoxZero> zeros = {});
+Pieces<ContentPiece> make_fill_batch(std::span<const device::BoxFill> fills);
+CheckBatch make_check_batch(std::span<const device::BoxCheck> checks);
 // CHECK also: a part has at most kMaxRows rows that are not contiguous.
-DigestBatch make_hash_batch(std::span<const BoxHash> boxes);
+DigestBatch make_hash_batch(std::span<const device::BoxHash> boxes);
 
 // --- results ---------------------------------------------------------------------------------------------------------
 // The one-element box at a global index, and its address in `src`: used to read the least wrong element of a check.
 // With these bytes check_box (executor/state/content.h) gives the Mismatch.
-Box element_box(const tensor::Shape& shape, int64_t index);
-const std::byte* element_address(const Source& src, const Box& element);
+tensor::Box element_box(const tensor::Shape& shape, int64_t index);
+const std::byte* element_address(const state::Source& src, const tensor::Box& element);
 
 // box_digest from the sum of the leaves.
 uint64_t digest_of_sum(uint64_t sum, uint64_t bytes);
@@ -213,4 +213,4 @@ Work<Piece> work_at(const Pieces<Piece>& batch, const std::byte* at) {
           static_cast<uint32_t>(batch.pieces.size()), batch.tiles()};
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

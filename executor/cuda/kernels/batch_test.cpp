@@ -12,7 +12,12 @@
 #include "executor/state/runs.h"
 #include "ptc/base/random.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
+
+using device::BoxCopy;
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 
 TEST(FastDivision, EverySmallNumber) {
@@ -133,9 +138,9 @@ TEST(Tiling, RowsInOrder) {
   const CopyBatch batch = make_copy_batch({&copy, 1});
   ASSERT_EQ(batch.moves.pieces.size() + batch.shifts.pieces.size(), 1u);
   const CopyPiece& piece = batch.moves.empty() ? batch.shifts.pieces[0] : batch.moves.pieces[0];
-  const internal::Runs runs = internal::runs_of(part, copy.src.box, copy.dst.box);
+  const state::internal::Runs runs = state::internal::runs_of(part, copy.src.box, copy.dst.box);
   uint32_t row = 0;
-  internal::for_each_run(runs, [&](int64_t a, int64_t b) {
+  state::internal::for_each_run(runs, [&](int64_t a, int64_t b) {
     const Offsets at = offsets_of(piece.nest, row++);
     EXPECT_EQ(address_of(piece.src + at.a), 4096u + static_cast<uint64_t>(a) * 4) << row;
     EXPECT_EQ(address_of(piece.dst + at.b), 8192u + static_cast<uint64_t>(b) * 4) << row;
@@ -264,7 +269,7 @@ TEST(DigestBatch, PositionsAre64BitsWide) {
   const Box part({0, 8}, {kRows, 8 + 4096});
   // The last 64 rows of the part are 2048 leaves.
   for (int64_t i = 0; i < 64 * kRow; ++i) bytes[(kRows - 64) * kRow + i] = static_cast<std::byte>(i * 31 >> 3);
-  const BoxHash hash{part, {whole, DType::kU8, bytes}};
+  const device::BoxHash hash{part, {whole, DType::kU8, bytes}};
   const DigestBatch batch = make_hash_batch({&hash, 1});
   const DigestPiece& piece = batch.pieces.pieces[0];
   ASSERT_GT(piece.bytes, uint64_t{1} << 32);
@@ -283,9 +288,9 @@ TEST(Results, ElementOfAnIndex) {
   EXPECT_EQ(element_box(shape, 33), Box({1, 2, 3}, {2, 3, 4}));
   EXPECT_EQ(element_box(tensor::Shape{}, 0), Box({}, {}));
   std::byte bytes[64];
-  const Source src{Box({1, 2, 0}, {2, 3, 5}), DType::kF32, bytes};
+  const state::Source src{Box({1, 2, 0}, {2, 3, 5}), DType::kF32, bytes};
   EXPECT_EQ(element_address(src, element_box(shape, 33)), bytes + 12);
 }
 
 }  // namespace
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -9,7 +9,7 @@
 #include "executor/cuda/kernels/tiles.h"
 #include "ptc/state/tensor/codec.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 inline constexpr uint32_t kCastVector = 4;  // elements per unit, if both sides are aligned to them
 
@@ -65,8 +65,8 @@ SCALAI_HOST_DEVICE inline void cast_units(const CastPiece& piece, const Span& sp
   constexpr uint32_t kCastsInFlight = 2;
   const std::byte* src = piece.src;
   std::byte* dst = piece.dst;
-  const DType from = piece.from;
-  const DType to = piece.to;
+  const tensor::DType from = piece.from;
+  const tensor::DType to = piece.to;
   for_each_group<kCastsInFlight>(piece, span, thread, threads, {piece.unit_src, piece.unit_dst},
                                  [&](const auto& units) {
                                    float value[kCastsInFlight][kVector];
@@ -88,7 +88,7 @@ SCALAI_HOST_DEVICE inline void cast_units(const CastPiece& piece, const Span& sp
                                      for (uint32_t i = 0; i < kCastsInFlight; ++i) {
                                        SCALAI_UNROLL
                                        for (uint32_t e = 0; e < kVector; ++e)
-                                         value[i][e] = to_float<From>(pack[i].element[e], to != DType::kF32);
+                                         value[i][e] = to_float<From>(pack[i].element[e], to != tensor::DType::kF32);
                                      }
                                    });
                                    tensor::codec::with_codec(to, [&](auto codec) {
@@ -122,4 +122,4 @@ SCALAI_HOST_DEVICE inline void cast_tiles(const Work<CastPiece>& work, uint32_t 
   });
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -8,22 +8,22 @@
 #include "executor/cuda/kernels/tiles.h"
 #include "executor/state/content_mix.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 // Source of the content of kVector elements from `index` on.
 template <uint32_t kVector>
 struct Indices {
-  internal::Words words[kVector];
+  state::internal::Words words[kVector];
   uint32_t in_block[kVector];
 };
 template <uint32_t kVector>
 SCALAI_HOST_DEVICE inline Indices<kVector> indices_from(uint64_t seed, int64_t index) {
-  constexpr auto kBlock = static_cast<uint32_t>(internal::kBlock);
-  const int64_t block = index >> internal::kBlockBits;
+  constexpr auto kBlock = static_cast<uint32_t>(state::internal::kBlock);
+  const int64_t block = index >> state::internal::kBlockBits;
   const auto first = static_cast<uint32_t>(index) & (kBlock - 1);
-  const internal::Words words = internal::words_of(seed, block);
-  internal::Words next = words;
-  if (first + kVector > kBlock) next = internal::words_of(seed, block + 1);
+  const state::internal::Words words = state::internal::words_of(seed, block);
+  state::internal::Words next = words;
+  if (first + kVector > kBlock) next = state::internal::words_of(seed, block + 1);
   Indices<kVector> indices;
   SCALAI_UNROLL
   for (uint32_t e = 0; e < kVector; ++e) {
@@ -37,11 +37,11 @@ SCALAI_HOST_DEVICE inline Indices<kVector> indices_from(uint64_t seed, int64_t i
 // Floating elements, rounded to another type first.
 template <class Codec, uint32_t kVector>
 SCALAI_HOST_DEVICE inline Pack<typename Codec::Stored, kVector> content_via(const Indices<kVector>& indices,
-                                                                            DType via) {
+                                                                            tensor::DType via) {
   float value[kVector];
   SCALAI_UNROLL
   for (uint32_t e = 0; e < kVector; ++e) {
-    value[e] = internal::FloatElement<Codec>::exact(indices.words[e], indices.in_block[e]);
+    value[e] = state::internal::FloatElement<Codec>::exact(indices.words[e], indices.in_block[e]);
   }
   tensor::codec::with_codec(via, [&](auto codec) {
     using Via = decltype(codec);
@@ -98,7 +98,7 @@ SCALAI_HOST_DEVICE inline void fill_tiles(const Work<ContentPiece>& work, uint32
                                           uint32_t thread, uint32_t threads) {
   for_each_tile(work, block, blocks, [&](const ContentPiece& piece, uint32_t tile) {
     const Span span = span_of(piece.cut, piece.nest.rows, tile);
-    internal::with_element(piece.dtype, [&](auto element) {
+    state::internal::with_element(piece.dtype, [&](auto element) {
       using Element = decltype(element);
       if (piece.vector > 1) {
         fill_units<Element, fill_vector(sizeof(typename Element::Stored))>(piece, span, thread, threads);
@@ -164,10 +164,10 @@ SCALAI_HOST_DEVICE inline void check_tiles(const Work<ContentPiece>& work, Check
                                            uint32_t blocks, uint32_t thread, uint32_t threads) {
   for_each_tile(work, block, blocks, [&](const ContentPiece& piece, uint32_t tile) {
     const Span span = span_of(piece.cut, piece.nest.rows, tile);
-    internal::with_element(piece.dtype, [&](auto element) {
+    state::internal::with_element(piece.dtype, [&](auto element) {
       check_units<decltype(element)>(piece, span, results + piece.result, thread, threads);
     });
   });
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -7,7 +7,7 @@
 
 #include "executor/cuda/kernels/tiles.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 template <class Unit, class Units>
 SCALAI_HOST_DEVICE inline void copy_group(const std::byte* src, std::byte* dst, const Units& units) {
@@ -113,4 +113,4 @@ SCALAI_HOST_DEVICE inline void shift_tiles(const Work<CopyPiece>& work, uint32_t
   });
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

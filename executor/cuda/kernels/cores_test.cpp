@@ -15,7 +15,7 @@
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace {
 
 constexpr uint64_t kSeed = 11;
@@ -59,12 +59,12 @@ TEST(Cores, CopyLikeCopyBox) {
     const std::vector<std::byte> before = bytes_for_cases(random, cases.dst_bytes);
     Array expected(before);
     for (const CopyCase& one : cases.cases) {
-      const Target dst{one.dst_box, one.dst_type, expected.data + one.dst_at};
-      const std::vector<std::byte> zeros(static_cast<size_t>(packed_bytes(one.part, one.dst_type)));
+      const state::Target dst{one.dst_box, one.dst_type, expected.data + one.dst_at};
+      const std::vector<std::byte> zeros(static_cast<size_t>(state::packed_bytes(one.part, one.dst_type)));
       if (one.zero) {
-        unpack_box(one.part, one.dst_type, zeros.data(), dst);
+        state::unpack_box(one.part, one.dst_type, zeros.data(), dst);
       } else {
-        copy_box(one.part, {one.src_box, one.src_type, src.data + one.src_at}, dst);
+        state::copy_box(one.part, {one.src_box, one.src_type, src.data + one.src_at}, dst);
       }
     }
     for (const Grid grid : kGrids) {
@@ -89,11 +89,11 @@ TEST(Cores, FillLikeFillBox) {
     const std::vector<std::byte> before = bytes_for_cases(random, cases.bytes);
     const Array expected(before);
     for (const ContentCase& one : cases.cases) {
-      fill_box(one.content, one.part, {one.box, one.dtype, expected.data + one.at});
+      state::fill_box(one.content, one.part, {one.box, one.dtype, expected.data + one.at});
     }
     for (const Grid grid : kGrids) {
       const Array seen(before);
-      std::vector<BoxFill> fills;
+      std::vector<device::BoxFill> fills;
       for (const ContentCase& one : cases.cases) {
         fills.push_back({one.content, one.part, {one.box, one.dtype, seen.data + one.at}});
       }
@@ -108,7 +108,7 @@ TEST(Cores, FillLikeFillBox) {
   }
 }
 
-int64_t index_of(const tensor::Shape& shape, const Mismatch& mismatch) {
+int64_t index_of(const tensor::Shape& shape, const state::Mismatch& mismatch) {
   int64_t index = 0;
   for (int d = 0; d < shape.rank(); ++d) index = index * shape[d] + mismatch.index[static_cast<size_t>(d)];
   return index;
@@ -117,10 +117,10 @@ int64_t index_of(const tensor::Shape& shape, const Mismatch& mismatch) {
 // Elements of `part` whose bytes differ.
 uint64_t count_wrong(const ContentCase& one, const std::byte* right, const std::byte* found) {
   const auto size = static_cast<size_t>(tensor::size_of(one.dtype));
-  std::vector<std::byte> a(static_cast<size_t>(packed_bytes(one.part, one.dtype)));
+  std::vector<std::byte> a(static_cast<size_t>(state::packed_bytes(one.part, one.dtype)));
   std::vector<std::byte> b(a.size());
-  pack_box(one.part, {one.box, one.dtype, right + one.at}, one.dtype, a.data());
-  pack_box(one.part, {one.box, one.dtype, found + one.at}, one.dtype, b.data());
+  state::pack_box(one.part, {one.box, one.dtype, right + one.at}, one.dtype, a.data());
+  state::pack_box(one.part, {one.box, one.dtype, found + one.at}, one.dtype, b.data());
   uint64_t wrong = 0;
   for (size_t i = 0; i < a.size(); i += size) wrong += std::memcmp(a.data() + i, b.data() + i, size) != 0 ? 1 : 0;
   return wrong;
@@ -131,12 +131,12 @@ TEST(Cores, CheckLikeCheckBox) {
   for (const ContentCases& cases : content_cases(kSeed)) {
     Array right(bytes_for_cases(random, cases.bytes));
     for (const ContentCase& one : cases.cases) {
-      fill_box(one.content, one.part, {one.box, one.dtype, right.data + one.at});
+      state::fill_box(one.content, one.part, {one.box, one.dtype, right.data + one.at});
     }
     Array found(std::vector<std::byte>(right.data, right.data + right.size));
     // A few bits here and there, also in bytes that belong to no part.
     for (size_t i = 0; i < right.size / 300; ++i) found.data[random.below(right.size)] ^= std::byte{0x10};
-    std::vector<BoxCheck> checks;
+    std::vector<device::BoxCheck> checks;
     for (const ContentCase& one : cases.cases) {
       checks.push_back({one.content, one.part, {one.box, one.dtype, found.data + one.at}});
     }
@@ -148,17 +148,17 @@ TEST(Cores, CheckLikeCheckBox) {
         check_tiles(work, results.data(), block, blocks, thread, threads);
       });
       for (size_t i = 0; i < checks.size(); ++i) {
-        const BoxCheck& check = checks[i];
-        const std::optional<Mismatch> mismatch = check_box(check.content, check.part, check.src);
+        const device::BoxCheck& check = checks[i];
+        const std::optional<state::Mismatch> mismatch = state::check_box(check.content, check.part, check.src);
         ASSERT_EQ(results[i].wrong, count_wrong(cases.cases[i], right.data, found.data)) << cases.cases[i].str();
         ASSERT_EQ(results[i].wrong > 0, mismatch.has_value());
         if (!mismatch) continue;
         const auto first = static_cast<int64_t>(results[i].first);
         ASSERT_EQ(first, index_of(check.content.shape, *mismatch)) << cases.cases[i].str();
         // What a back end does with it.
-        const Box element = element_box(check.content.shape, first);
-        const Source there{element, check.src.dtype, element_address(check.src, element)};
-        ASSERT_EQ(check_box(check.content, element, there)->str(), mismatch->str());
+        const tensor::Box element = element_box(check.content.shape, first);
+        const state::Source there{element, check.src.dtype, element_address(check.src, element)};
+        ASSERT_EQ(state::check_box(check.content, element, there)->str(), mismatch->str());
       }
     }
   }
@@ -168,16 +168,16 @@ TEST(Cores, DigestLikeBoxDigest) {
   Random random(kSeed);
   for (const CopyCases& cases : copy_cases(kSeed)) {
     const Array src(bytes_for_cases(random, cases.src_bytes));
-    std::vector<BoxHash> boxes;
+    std::vector<device::BoxHash> boxes;
     std::vector<uint64_t> expected;
     for (const CopyCase& one : cases.cases) {
-      const Source source{one.src_box, one.src_type, src.data + one.src_at};
+      const state::Source source{one.src_box, one.src_type, src.data + one.src_at};
       if (one.zero) continue;
       boxes.push_back({one.part, source});
-      expected.push_back(box_digest(source, one.part));
+      expected.push_back(state::box_digest(source, one.part));
     }
-    boxes.push_back({Box({0}, {0}), {Box({0}, {4}), DType::kF32, src.data}});
-    expected.push_back(box_digest(boxes.back().src, boxes.back().part));
+    boxes.push_back({tensor::Box({0}, {0}), {tensor::Box({0}, {4}), tensor::DType::kF32, src.data}});
+    expected.push_back(state::box_digest(boxes.back().src, boxes.back().part));
     const DigestBatch batch = make_hash_batch(boxes);
     for (const Grid grid : kGrids) {
       std::vector<uint64_t> sums(batch.bytes.size());
@@ -193,4 +193,4 @@ TEST(Cores, DigestLikeBoxDigest) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -6,9 +6,9 @@
 #include "executor/cuda/kernels/tiles.h"
 #include "executor/state/digest_mix.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
-inline constexpr uint32_t kLeavesPerTile = kTileBytes / internal::kLeafBytes;
+inline constexpr uint32_t kLeavesPerTile = kTileBytes / state::internal::kLeafBytes;
 
 // Iterates over the bytes of a part in row-major order.
 struct Reader {
@@ -69,13 +69,13 @@ struct Reader {
   }
 };
 
-SCALAI_HOST_DEVICE inline void take(internal::Leaf& leaf, uint32_t lane, const Quad& quad) {
+SCALAI_HOST_DEVICE inline void take(state::internal::Leaf& leaf, uint32_t lane, const Quad& quad) {
   leaf.take(lane, quad.word[0] | (uint64_t{quad.word[1]} << 32));
   leaf.take(lane + 1, quad.word[2] | (uint64_t{quad.word[3]} << 32));
 }
 
 // The whole leaf is in one row: reads at most nine granules, each once.
-SCALAI_HOST_DEVICE inline void take_row(internal::Leaf& leaf, const std::byte* at) {
+SCALAI_HOST_DEVICE inline void take_row(state::internal::Leaf& leaf, const std::byte* at) {
   const uint32_t skip = static_cast<uint32_t>(address_of(at)) & 15;
   const std::byte* granule = at - skip;
   Quad here = load_unit<Quad>(granule);
@@ -89,9 +89,9 @@ SCALAI_HOST_DEVICE inline void take_row(internal::Leaf& leaf, const std::byte* a
 }
 
 SCALAI_HOST_DEVICE inline uint64_t leaf_of(const DigestPiece& piece, uint64_t number) {
-  Reader reader(piece, number * internal::kLeafBytes);
-  internal::Leaf leaf(number);
-  if (reader.column + internal::kLeafBytes <= piece.run) {
+  Reader reader(piece, number * state::internal::kLeafBytes);
+  state::internal::Leaf leaf(number);
+  if (reader.column + state::internal::kLeafBytes <= piece.run) {
     take_row(leaf, reader.at);
     return leaf.end();
   }
@@ -120,4 +120,4 @@ SCALAI_HOST_DEVICE inline void digest_tiles(const Work<DigestPiece>& work, uint6
   if (target != nullptr) add_warp_to(target, sum);
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

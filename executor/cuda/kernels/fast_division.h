@@ -8,7 +8,7 @@
 
 #include "ptc/state/tensor/host_device.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 inline constexpr uint32_t kMaxDividend = (1u << 31) - 1;
 
@@ -30,4 +30,4 @@ struct FastDivision {
   }
 };
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

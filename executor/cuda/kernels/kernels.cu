@@ -5,7 +5,7 @@
 #include "executor/cuda/kernels/copy_core.h"
 #include "executor/cuda/kernels/digest_core.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace {
 // Pieces and tiles as restricted pointers of the kernel itself: then the compiler knows that no store changes them, and
 // reads them through the read-only cache.
@@ -74,4 +74,4 @@ cudaError_t launch_digest(const Work<DigestPiece>& work, uint64_t* sums, uint32_
   return cudaGetLastError();
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -14,7 +14,7 @@
 
 #include "executor/cuda/kernels/batch.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream);   // CopyBatch::moves
 cudaError_t launch_shift(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream);  // CopyBatch::shifts
@@ -25,4 +25,4 @@ cudaError_t launch_check(const Work<ContentPiece>& work, CheckResult* results, u
 // `sums`: one zero per entry of DigestBatch::bytes; the kernel adds to them, then digest_of_sum runs on the host.
 cudaError_t launch_digest(const Work<DigestPiece>& work, uint64_t* sums, uint32_t blocks, cudaStream_t stream);
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -11,7 +11,7 @@
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace kernels_gpu_test {
 
 constexpr uint64_t kSeed = 11;
@@ -24,12 +24,12 @@ TEST_F(KernelsOnGpu, CopyLikeCopyBox) {
     const DeviceArray src_there(src);
     const DeviceArray dst_there(expected);
     for (const CopyCase& one : cases.cases) {
-      const Target dst{one.dst_box, one.dst_type, expected.data() + one.dst_at};
-      const std::vector<std::byte> zeros(static_cast<size_t>(packed_bytes(one.part, one.dst_type)));
+      const state::Target dst{one.dst_box, one.dst_type, expected.data() + one.dst_at};
+      const std::vector<std::byte> zeros(static_cast<size_t>(state::packed_bytes(one.part, one.dst_type)));
       if (one.zero) {
-        unpack_box(one.part, one.dst_type, zeros.data(), dst);
+        state::unpack_box(one.part, one.dst_type, zeros.data(), dst);
       } else {
-        copy_box(one.part, {one.src_box, one.src_type, src.data() + one.src_at}, dst);
+        state::copy_box(one.part, {one.src_box, one.src_type, src.data() + one.src_at}, dst);
       }
     }
     const CopyBatch batch =
@@ -52,9 +52,9 @@ TEST_F(KernelsOnGpu, FillAndCheckLikeTheHost) {
   for (const ContentCases& cases : content_cases(kSeed)) {
     std::vector<std::byte> expected = bytes_for_cases(random, cases.bytes);
     const DeviceArray there(expected);
-    std::vector<BoxFill> fills;
+    std::vector<device::BoxFill> fills;
     for (const ContentCase& one : cases.cases) {
-      fill_box(one.content, one.part, {one.box, one.dtype, expected.data() + one.at});
+      state::fill_box(one.content, one.part, {one.box, one.dtype, expected.data() + one.at});
       fills.push_back({one.content, one.part, {one.box, one.dtype, there.data() + one.at}});
     }
     run(make_fill_batch(fills), [](const auto& work, uint32_t blocks) { return launch_fill(work, blocks, nullptr); });
@@ -62,8 +62,8 @@ TEST_F(KernelsOnGpu, FillAndCheckLikeTheHost) {
 
     for (size_t i = 0; i < expected.size() / 300; ++i) expected[random.below(expected.size())] ^= std::byte{0x10};
     ASSERT_CUDA(cudaMemcpy(there.data(), expected.data(), expected.size(), cudaMemcpyDefault));
-    std::vector<BoxCheck> checks;
-    for (const BoxFill& fill : fills) checks.push_back({fill.content, fill.part, fill.dst.source()});
+    std::vector<device::BoxCheck> checks;
+    for (const device::BoxFill& fill : fills) checks.push_back({fill.content, fill.part, fill.dst.source()});
     const CheckBatch batch = make_check_batch(checks);
     std::vector<CheckResult> results(batch.results);
     const DeviceArray results_there(results.size() * sizeof(CheckResult));
@@ -76,12 +76,12 @@ TEST_F(KernelsOnGpu, FillAndCheckLikeTheHost) {
         cudaMemcpy(results.data(), results_there.data(), results.size() * sizeof(CheckResult), cudaMemcpyDefault));
     for (size_t i = 0; i < checks.size(); ++i) {
       const ContentCase& one = cases.cases[i];
-      const Source here{one.box, one.dtype, expected.data() + one.at};
-      const std::optional<Mismatch> mismatch = check_box(one.content, one.part, here);
+      const state::Source here{one.box, one.dtype, expected.data() + one.at};
+      const std::optional<state::Mismatch> mismatch = state::check_box(one.content, one.part, here);
       ASSERT_EQ(results[i].wrong > 0, mismatch.has_value()) << one.str();
       if (!mismatch) continue;
-      const Box element = element_box(one.content.shape, static_cast<int64_t>(results[i].first));
-      ASSERT_EQ(check_box(one.content, element, {element, one.dtype, element_address(here, element)})->str(),
+      const tensor::Box element = element_box(one.content.shape, static_cast<int64_t>(results[i].first));
+      ASSERT_EQ(state::check_box(one.content, element, {element, one.dtype, element_address(here, element)})->str(),
                 mismatch->str());
     }
   }
@@ -92,12 +92,12 @@ TEST_F(KernelsOnGpu, DigestLikeBoxDigest) {
   for (const CopyCases& cases : copy_cases(kSeed)) {
     const std::vector<std::byte> src = bytes_for_cases(random, cases.src_bytes);
     const DeviceArray there(src);
-    std::vector<BoxHash> boxes;
+    std::vector<device::BoxHash> boxes;
     std::vector<uint64_t> expected;
     for (const CopyCase& one : cases.cases) {
       if (one.zero) continue;
       boxes.push_back({one.part, {one.src_box, one.src_type, there.data() + one.src_at}});
-      expected.push_back(box_digest({one.src_box, one.src_type, src.data() + one.src_at}, one.part));
+      expected.push_back(state::box_digest({one.src_box, one.src_type, src.data() + one.src_at}, one.part));
     }
     const DigestBatch batch = make_hash_batch(boxes);
     std::vector<uint64_t> sums(batch.bytes.size());
@@ -114,4 +114,4 @@ TEST_F(KernelsOnGpu, DigestLikeBoxDigest) {
 }
 
 }  // namespace kernels_gpu_test
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

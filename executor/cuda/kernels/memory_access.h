@@ -17,7 +17,7 @@
 #define SCALAI_NO_UNROLL
 #endif
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 // 16 bytes, the least significant first: the largest unit of one thread's load or store.
 struct alignas(16) Quad {
@@ -204,4 +204,4 @@ SCALAI_HOST_DEVICE inline void add_warp_to(uint64_t* at, uint64_t value) {
 #endif
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -9,7 +9,7 @@
 #include "ptc/base/random.h"
 #include "ptc/state/tensor/codec.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace {
 
 struct alignas(16) Bytes {
@@ -89,4 +89,4 @@ TEST(MemoryAccess, NanChangesItsWidthAsOnTheHost) {
 }
 
 }  // namespace
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -1,6 +1,6 @@
 #include "executor/cuda/kernels/steps.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace {
 
 template <class Work>
@@ -30,4 +30,4 @@ cudaError_t launch_step(const transform::step_core::RowCodes& work, uint32_t blo
   return launch(work, blocks, stream);
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

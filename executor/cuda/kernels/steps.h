@@ -14,7 +14,7 @@
 #include "executor/cuda/kernels/batch.h"
 #include "ptc/state/transform/step_core.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 cudaError_t launch_step(const transform::step_core::Elements& work, uint32_t blocks, cudaStream_t stream);
 cudaError_t launch_step(const transform::step_core::LowRank& work, uint32_t blocks, cudaStream_t stream);
@@ -28,4 +28,4 @@ inline uint32_t step_blocks(int64_t elements, int multiprocessors) {
   return static_cast<uint32_t>(std::clamp<int64_t>((elements + kThreads - 1) / kThreads, 1, most));
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

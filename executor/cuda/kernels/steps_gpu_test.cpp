@@ -10,7 +10,10 @@
 #include "executor/cuda/kernels/testing/kernels_on_gpu.h"
 #include "ptc/state/transform/testing/device_cases.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
+
+using tensor::DType;
+
 namespace steps_gpu_test {
 
 using transform::kFloats;
@@ -126,4 +129,4 @@ TEST_F(StepsOnGpu, RowsLikeTheHost) {
 }
 
 }  // namespace steps_gpu_test
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -8,7 +8,7 @@
 #include "executor/cuda/kernels/memory_access.h"
 #include "ptc/state/tensor/host_device.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 // --- tile to piece ---------------------------------------------------------------------------------------------------
 // Candidates for the piece of a tile: lo has the tile or begins before it, hi begins after it.
@@ -158,4 +158,4 @@ SCALAI_HOST_DEVICE inline void for_each_group_in_row(const Piece& piece, const S
   }
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

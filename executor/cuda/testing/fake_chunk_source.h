@@ -150,12 +150,13 @@ inline constexpr int64_t kChunk = 16 * kGrain;
 
 // A memory on such a GPU, in small chunks.
 struct OnFakeGpu {
-  explicit OnFakeGpu(int64_t chunks = 64, const SegmentOptions& options = {.capacity = 256 * kChunk, .leave_free = 0})
+  explicit OnFakeGpu(int64_t chunks = 64,
+                     const state::SegmentOptions& options = {.capacity = 256 * kChunk, .leave_free = 0})
       : gpu(std::make_shared<FakeGpu>()) {
     gpu->chunk_bytes = kChunk;
     gpu->chunks = chunks;
     gpu->host_chunks = 1000;
-    memory = value_or_die(ChunkedMemory::create(std::make_unique<FakeChunkSource>(gpu), options));
+    memory = state::value_or_die(ChunkedMemory::create(std::make_unique<FakeChunkSource>(gpu), options));
   }
   int64_t chunks_out() const { return static_cast<int64_t>(gpu->out.size()); }
   int64_t chunks_on_host() const { return static_cast<int64_t>(gpu->on_host.size()); }

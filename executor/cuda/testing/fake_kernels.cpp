@@ -9,9 +9,10 @@
 #include "executor/cuda/testing/fake_cuda.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 namespace {
 using cuda::fake_reaches;
+
 constexpr uint32_t kFakeThreads = 32;
 
 void check_reached(cudaStream_t stream, const CopyPiece& piece) {
@@ -85,4 +86,4 @@ cudaError_t launch_step(const transform::step_core::RowCodes& work, uint32_t blo
   return launch_step_on(work, blocks, stream, {work.in, work.peaks, work.out});
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -10,20 +10,21 @@
 
 #include "executor/device/backend.h"
 
-namespace scalai::executor {
+namespace scalai::executor::device {
 
 class ForwardingBackend : public Backend {
  public:
   explicit ForwardingBackend(std::unique_ptr<Backend> host = make_host_backend()) : host_(std::move(host)) {}
   std::string name() const override { return "of a test"; }
-  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) override {
+  absl::StatusOr<std::unique_ptr<state::Memory>> memory_of_device(int device,
+                                                                  const state::SegmentOptions& options) override {
     return host_->memory_of_device(device, options);
   }
   int gpu_of_device(int device) const override { return host_->gpu_of_device(device); }
   bool in_host_memory() const override { return host_->in_host_memory(); }
   absl::Status copy(std::span<const BoxCopy> copies) override { return host_->copy(copies); }
   absl::Status fill(std::span<const BoxFill> fills) override { return host_->fill(fills); }
-  absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override {
+  absl::StatusOr<std::vector<std::optional<state::Mismatch>>> check(std::span<const BoxCheck> checks) override {
     return host_->check(checks);
   }
   absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) override { return host_->hash(boxes); }
@@ -36,4 +37,4 @@ class ForwardingBackend : public Backend {
   std::unique_ptr<Backend> host_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::device

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "executor/nccl/nccl_api.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::nccl::internal {
 
 class CommunicatorState {
  public:
@@ -74,4 +74,4 @@ class PollPause {
   std::chrono::microseconds pause_{10};
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::nccl::internal

@@ -18,7 +18,7 @@
 
 #define SCALAI_EXPORT(name) __asm__(name) __attribute__((visibility("default")))
 
-namespace scalai::executor::fake {
+namespace scalai::executor::nccl::fake {
 namespace {
 
 constexpr int kVersion = 22707;
@@ -294,4 +294,4 @@ const char* get_last_error(NcclComm*) {
   return text.c_str();
 }
 
-}  // namespace scalai::executor::fake
+}  // namespace scalai::executor::nccl::fake

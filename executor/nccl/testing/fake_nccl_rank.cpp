@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-namespace scalai::executor::fake {
+namespace scalai::executor::nccl::fake {
 namespace {
 
 constexpr int kRetryMs = 2;
@@ -362,4 +362,4 @@ void FakeCommunicator::close_all() {
   ::close(wake_);
 }
 
-}  // namespace scalai::executor::fake
+}  // namespace scalai::executor::nccl::fake

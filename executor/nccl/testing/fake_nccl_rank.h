@@ -21,7 +21,7 @@
 
 #include "executor/nccl/nccl_api.h"
 
-namespace scalai::executor::fake {
+namespace scalai::executor::nccl::fake {
 
 enum class Kind : uint32_t { kHello = 1, kMessage, kBroadcast, kLeave };
 
@@ -117,4 +117,4 @@ class FakeCommunicator {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::fake
+}  // namespace scalai::executor::nccl::fake

@@ -8,7 +8,7 @@
 
 #include "executor/nccl/testing/support.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 class FakeNcclTest : public ::testing::Test {
@@ -106,4 +106,4 @@ TEST_F(FakeNcclTest, ACommunicatorThatWasGivenBackEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

@@ -1,7 +1,7 @@
 // Two libraries for the tests of loading: one that is too old, and, with SCALAI_HOLLOW, one in which a function is
 // absent. Only the version can be asked for.
 
-namespace scalai::executor::fake {
+namespace scalai::executor::nccl::fake {
 
 constexpr int kVersion = 21212;
 
@@ -33,4 +33,4 @@ SCALAI_STUB(12, "ncclCommCount");
 SCALAI_STUB(13, "ncclCommUserRank");
 SCALAI_STUB(14, "ncclGetErrorString");
 
-}  // namespace scalai::executor::fake
+}  // namespace scalai::executor::nccl::fake

@@ -14,7 +14,7 @@
 #include "executor/nccl/library.h"
 #include "ptc/base/random.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 using std::chrono::milliseconds;
 
@@ -85,4 +85,4 @@ inline absl::Status all_to_all(Communicator& communicator, uint64_t seed, int ea
   return problem;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

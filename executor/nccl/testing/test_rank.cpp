@@ -15,7 +15,7 @@
 #include "executor/nccl/testing/support.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 namespace {
 
 std::string to_hex(const NcclUniqueId& id) {
@@ -175,4 +175,4 @@ void RankProcess::tell(const std::string& line) {
   std::fflush(in_);
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

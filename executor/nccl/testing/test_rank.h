@@ -13,7 +13,7 @@
 #include "executor/nccl/communicator.h"
 #include "ptc/base/process.h"
 
-namespace scalai::executor {
+namespace scalai::executor::nccl {
 
 inline constexpr const char* kRankArgument = "--rank";
 int run_rank();  // the other end
@@ -50,4 +50,4 @@ class RankProcess {
   std::FILE* out_ = nullptr;  // from its standard output
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::nccl

@@ -14,7 +14,10 @@ class Channel;
 class ClientContext;
 }  // namespace grpc
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
+
+// FailedPrecondition: no Scalai controller of this build.
+absl::Status of_another_build();
 
 class Asker {
  public:
@@ -36,4 +39,4 @@ class Asker {
   Exchange exchange_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "executor/state/state_version.h"
 #include "ptc/base/status.h"
+#include "ptc/base/version.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 Clock::duration seconds(double value) {
   constexpr double kDay = 86400;
@@ -43,52 +46,57 @@ std::optional<int32_t> ControllerCore::free_host() const {
   return std::nullopt;
 }
 
-std::optional<Refusal> ControllerCore::refusal_of(const Greeting& greeting) const {
-  const Hello& hello = greeting.hello;
-  if (hello.protocol_version != kProtocolVersion || hello.build_version != kVersion) {
+std::optional<Refusal> ControllerCore::refusal_of(const proto::Hello& hello) const {
+  if (hello.protocol_version() != kProtocolVersion || hello.build_version() != kVersion) {
     return Refusal{fmt::format("the worker is version {} (protocol {}), the controller {} (protocol {})",
-                               hello.build_version, hello.protocol_version, kVersion, kProtocolVersion)};
+                               hello.build_version(), hello.protocol_version(), kVersion, kProtocolVersion)};
   }
-  if (!greeting.run_id.empty() && greeting.run_id != options_.run_id) {
-    return Refusal{fmt::format("the worker belongs to run '{}', this is '{}'", greeting.run_id, options_.run_id)};
+  for (const proto::HeldState& held : hello.held()) {
+    if (const auto version = state::StateVersion::from_wire(held.version()); !version.ok())
+      return Refusal{message_of(version.status())};
   }
-  if (greeting.controller_epoch > options_.epoch) {
+  if (!hello.run_id().empty() && hello.run_id() != options_.run_id) {
+    return Refusal{fmt::format("the worker belongs to run '{}', this is '{}'", hello.run_id(), options_.run_id)};
+  }
+  if (hello.controller_epoch() > options_.epoch) {
     return Refusal{fmt::format("the worker has served controller epoch {}, this one is older: {}",
-                               greeting.controller_epoch, options_.epoch)};
+                               hello.controller_epoch(), options_.epoch)};
   }
-  const bool too_low = hello.host != -1 && hello.host < options_.first_host;
-  if (too_low || (options_.hosts > 0 && hello.host >= options_.hosts)) {
-    return Refusal{fmt::format("there is no host {}: this run has {}{}", hello.host,
+  const bool too_low = hello.host() != -1 && hello.host() < options_.first_host;
+  if (too_low || (options_.hosts > 0 && hello.host() >= options_.hosts)) {
+    return Refusal{fmt::format("there is no host {}: this run has {}{}", hello.host(),
                                options_.hosts - options_.first_host,
                                options_.first_host > 0 ? fmt::format(", from {} on", options_.first_host) : "")};
   }
-  const auto member = members_.find(hello.host);
-  if (member != members_.end() && member->second.greeting.instance != greeting.instance) {
-    const Hello& other = member->second.greeting.hello;
-    return Refusal{fmt::format("host {} has a worker: process {} on {}", hello.host, other.pid, other.host_name), true};
+  const auto member = members_.find(hello.host());
+  if (member != members_.end() && member->second.hello->instance() != hello.instance()) {
+    const proto::Hello& other = *member->second.hello;
+    return Refusal{fmt::format("host {} has a worker: process {} on {}", hello.host(), other.pid(), other.host_name()),
+                   true};
   }
-  if (hello.host == -1 && !free_host().has_value()) {
+  if (hello.host() == -1 && !free_host().has_value()) {
     return Refusal{fmt::format("all {} hosts have a worker", options_.hosts - options_.first_host), true};
   }
   return std::nullopt;
 }
 
-std::optional<Refusal> ControllerCore::join(const Greeting& greeting, const std::shared_ptr<Link>& link) {
+std::optional<Refusal> ControllerCore::join(const proto::Hello& hello, const std::shared_ptr<Link>& link) {
   const Lock lock(mutex_);
-  if (std::optional<Refusal> refusal = refusal_of(greeting)) return refusal;
-  const int32_t host = greeting.hello.host == -1 ? free_host().value() : greeting.hello.host;
+  if (std::optional<Refusal> refusal = refusal_of(hello)) return refusal;
+  const int32_t host = hello.host() == -1 ? free_host().value() : hello.host();
   if (members_.count(host) != 0) remove(host, "its worker connected again", false);
-  link->welcome(Welcome{.run_id = options_.run_id,
-                        .host = host,
-                        .controller_epoch = options_.epoch,
-                        .heartbeat_s = options_.heartbeat_s,
-                        .missed_heartbeats = options_.missed_heartbeats,
-                        .max_message_bytes = options_.max_message_bytes});
+  proto::Welcome welcome;
+  welcome.set_run_id(options_.run_id);
+  welcome.set_host(host);
+  welcome.set_controller_epoch(options_.epoch);
+  welcome.set_heartbeat_s(options_.heartbeat_s);
+  welcome.set_missed_heartbeats(options_.missed_heartbeats);
+  welcome.set_max_message_bytes(options_.max_message_bytes);
+  link->welcome(welcome);
   Member& member = members_[host];
-  member = {greeting, link, ++last_session_};
-  member.greeting.hello.host = host;
+  member = {std::make_shared<const proto::Hello>(hello), link, ++last_session_};
   used_hosts_.insert(host);
-  events_.push_back(WorkerJoined{.host = host, .hello = member.greeting.hello, .session = member.session});
+  events_.push_back(WorkerJoined{.host = host, .hello = member.hello, .session = member.session});
   if (dismissed_.has_value()) link->goodbye(*dismissed_);
   changed_.notify_all();
   return std::nullopt;
@@ -139,7 +147,7 @@ std::vector<WorkerJoined> ControllerCore::workers() const {
   const Lock lock(mutex_);
   std::vector<WorkerJoined> joined;
   for (const auto& [host, member] : members_)
-    joined.push_back({.host = host, .hello = member.greeting.hello, .session = member.session});
+    joined.push_back({.host = host, .hello = member.hello, .session = member.session});
   return joined;
 }
 
@@ -309,4 +317,4 @@ std::vector<absl::StatusOr<Reply>> ControllerCore::call_all(std::vector<Call> ca
   return take(ids, "not waited for, another worker was lost");
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

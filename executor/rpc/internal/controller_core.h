@@ -16,18 +16,15 @@
 
 #include "executor/rpc/controller_end.h"
 
-namespace scalai::executor::internal {
+namespace scalai::proto {
+class Welcome;
+}
+
+namespace scalai::executor::rpc::internal {
 
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 Clock::duration seconds(double value);  // a day at most; not below 0
-
-struct Greeting {
-  Hello hello;
-  uint64_t instance = 0;  // random, one a worker process
-  std::string run_id;     // "" before the first Welcome
-  int64_t controller_epoch = 0;
-};
 
 struct Refusal {
   std::string reason;
@@ -39,7 +36,7 @@ absl::Status status_of(const Refusal& refusal);  // Unavailable when it may work
 class Link {
  public:
   virtual ~Link() = default;
-  virtual void welcome(const Welcome& welcome) = 0;
+  virtual void welcome(const proto::Welcome& welcome) = 0;
   virtual void deliver(const Command& command) = 0;
   virtual void goodbye(const std::string& reason) = 0;
   virtual void departed(int32_t host) = 0;                        // another worker is lost
@@ -54,7 +51,7 @@ class ControllerCore : public ControllerEnd {
 
   // --- for the connections -------------------------------------------------------------------------------------------
   // Takes a worker in (its Welcome is delivered through `link`), or says why not.
-  std::optional<Refusal> join(const Greeting& greeting, const std::shared_ptr<Link>& link);
+  std::optional<Refusal> join(const proto::Hello& hello, const std::shared_ptr<Link>& link);
   void replied(const Link* link, Reply reply);
   // The worker's count of work done: if it has changed, commands to it have all of their time again.
   void worked(const Link* link, uint64_t work_done);
@@ -80,7 +77,7 @@ class ControllerCore : public ControllerEnd {
 
  private:
   struct Member {
-    Greeting greeting;
+    std::shared_ptr<const proto::Hello> hello;
     std::shared_ptr<Link> link;
     int64_t session = 0;
     uint64_t work_done = 0;
@@ -94,7 +91,7 @@ class ControllerCore : public ControllerEnd {
     std::optional<absl::StatusOr<Reply>> result;
   };
 
-  std::optional<Refusal> refusal_of(const Greeting& greeting) const;
+  std::optional<Refusal> refusal_of(const proto::Hello& hello) const;
   std::optional<int32_t> free_host() const;
   int64_t begin(int32_t host, Command command, double deadline_s, bool awaited);
   void complete(int64_t id, absl::StatusOr<Reply> result);
@@ -119,4 +116,4 @@ class ControllerCore : public ControllerEnd {
   std::optional<std::string> dismissed_;  // why; whoever joins from now on is told too
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -18,7 +18,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/thread.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 constexpr int kAtOnce = 16;                 // connections, between two looks at those that wait
@@ -183,4 +183,4 @@ double Front::rest_s() {
                .count());
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -25,7 +25,7 @@
 #include "executor/rpc/internal/party.h"
 #include "executor/rpc/messages.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 class Front {
  public:
@@ -80,4 +80,4 @@ class Front {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

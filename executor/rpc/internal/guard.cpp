@@ -5,8 +5,9 @@
 
 #include "executor/rpc/token.h"
 #include "executor/secret/secret.h"
+#include "ptc/base/version.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 std::string metadata_of(const grpc::ServerContext& context, const char* key) {
@@ -37,13 +38,13 @@ grpc::Status Guard::admit(grpc::ServerContext& context, std::string_view role) {
   const Exchange exchange{.role = std::string(role),
                           .challenge = metadata_of(context, kChallengeKey),
                           .nonce = metadata_of(context, kNonceKey)};
-  const bool proven = same_secret(metadata_of(context, kProofKey), proof_of_asker(options_.token, exchange));
+  const bool proven = secret::same_secret(metadata_of(context, kProofKey), proof_of_asker(options_.token, exchange));
   if (!proven) {
     return turn_away(context, "wrong token",
                      {grpc::StatusCode::UNAUTHENTICATED,
                       fmt::format("the token is not the controller's (from {} or a token file)", kTokenVariable)});
   }
-  if (exchange.nonce.size() != kNonceBytes || !challenges_.redeem(exchange.challenge)) {
+  if (exchange.nonce.size() != secret::kNonceBytes || !challenges_.redeem(exchange.challenge)) {
     return turn_away(context, "a proof that does not count any more",
                      {grpc::StatusCode::UNAVAILABLE, "the challenge is not the controller's, or too old"});
   }
@@ -64,4 +65,4 @@ grpc::Status Guard::turn_away(const grpc::ServerContext& context, const std::str
   return answer;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

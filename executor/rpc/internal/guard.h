@@ -15,7 +15,7 @@ class ServerContext;
 class Status;
 }  // namespace grpc
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 class Guard {
  public:
@@ -43,4 +43,4 @@ class Guard {
   std::set<std::string> turned_away_;  // machines
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

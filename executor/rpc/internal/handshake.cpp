@@ -4,20 +4,20 @@
 
 #include "executor/secret/secret.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 std::string proof_of_asker(const std::string& token, const Exchange& exchange) {
-  return mac_of(token, {"asker", exchange.role, exchange.challenge, exchange.nonce});
+  return secret::mac_of(token, {"asker", exchange.role, exchange.challenge, exchange.nonce});
 }
 
 std::string proof_of_controller(const std::string& token, const Exchange& exchange, const std::string& run_id) {
-  return mac_of(token, {"controller", exchange.role, exchange.challenge, exchange.nonce, run_id});
+  return secret::mac_of(token, {"controller", exchange.role, exchange.challenge, exchange.nonce, run_id});
 }
 
 std::string Challenges::text_of(uint64_t number) const {
   std::string text(sizeof number, '\0');
   std::memcpy(text.data(), &number, sizeof number);
-  return text + mac_of(key_, {text});
+  return text + secret::mac_of(key_, {text});
 }
 
 std::string Challenges::next() {
@@ -27,13 +27,13 @@ std::string Challenges::next() {
 
 bool Challenges::redeem(std::string_view challenge) {
   uint64_t number = 0;
-  if (challenge.size() != sizeof number + kMacBytes) return false;
+  if (challenge.size() != sizeof number + secret::kMacBytes) return false;
   std::memcpy(&number, challenge.data(), sizeof number);
-  if (!same_secret(challenge, text_of(number))) return false;
+  if (!secret::same_secret(challenge, text_of(number))) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t oldest = last_ < kWindow ? 1 : last_ - kWindow + 1;
   redeemed_.erase(redeemed_.begin(), redeemed_.lower_bound(oldest));
   return number >= oldest && redeemed_.insert(number).second;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 // Keys of the metadata. gRPC encodes the values of those in -bin.
 inline constexpr const char* kProtocolKey = "x-scalai-protocol";
@@ -64,4 +64,4 @@ class Challenges {
   std::set<uint64_t> redeemed_;  // of the window
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -15,7 +15,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 bool is_loopback(const sockaddr& address) {
@@ -106,4 +106,4 @@ absl::StatusOr<Listening> listen_on(const std::string& address) {
   return listening;
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/file_descriptor.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 struct Listening {
   std::vector<FileDescriptor> sockets;  // of each address of the name; not blocking
@@ -20,4 +20,4 @@ struct Listening {
 // Errors: InvalidArgument (not HOST:PORT), Unavailable (in use, no such address; named).
 absl::StatusOr<Listening> listen_on(const std::string& address);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

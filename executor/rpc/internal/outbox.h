@@ -12,7 +12,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/thread.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 template <typename Message>
 class Outbox {
@@ -74,4 +74,4 @@ class Outbox {
   std::thread writer_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

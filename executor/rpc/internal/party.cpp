@@ -17,7 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 struct Address {
@@ -104,4 +104,4 @@ std::string Parties::of(int fd) const {
   return host_of(*peer);
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -5,7 +5,7 @@
 
 #include "ptc/base/file_descriptor.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 // "10.0.0.7:4711", "fe80::1:4711"; empty: the connection is gone.
 std::string peer_of(int fd);
@@ -24,4 +24,4 @@ class Parties {
   FileDescriptor netlink_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

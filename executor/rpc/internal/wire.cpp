@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "executor/rpc/worker_place.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 // gRPC takes deadlines of the system clock only.
@@ -20,68 +19,6 @@ std::chrono::system_clock::time_point system_time(TimePoint until) {
 }
 
 }  // namespace
-
-proto::Hello pack(const Greeting& greeting) {
-  const Hello& hello = greeting.hello;
-  proto::Hello message;
-  message.set_protocol_version(hello.protocol_version);
-  message.set_build_version(hello.build_version);
-  message.set_host(hello.host);
-  message.set_host_name(hello.host_name);
-  message.set_pid(hello.pid);
-  for (const WorkerPlace& place : hello.places) *message.add_places() = executor::pack(place);
-  message.set_transport_address(hello.transport_address);
-  for (const HeldState& held : hello.held) {
-    proto::HeldState* packed = message.add_held();
-    packed->set_job(held.job);
-    packed->set_version(held.version.wire());
-    packed->set_step(held.step);
-  }
-  message.set_instance(greeting.instance);
-  message.set_run_id(greeting.run_id);
-  message.set_controller_epoch(greeting.controller_epoch);
-  return message;
-}
-
-absl::StatusOr<Greeting> unpack(const proto::Hello& message) {
-  Greeting greeting;
-  Hello& hello = greeting.hello;
-  hello.protocol_version = message.protocol_version();
-  hello.build_version = message.build_version();
-  hello.host = message.host();
-  hello.host_name = message.host_name();
-  hello.pid = message.pid();
-  for (const proto::WorkerPlace& place : message.places()) hello.places.push_back(executor::unpack(place));
-  hello.transport_address = message.transport_address();
-  for (const proto::HeldState& held : message.held()) {
-    SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(held.version()));
-    hello.held.push_back({held.job(), version, held.step()});
-  }
-  greeting.instance = message.instance();
-  greeting.run_id = message.run_id();
-  greeting.controller_epoch = message.controller_epoch();
-  return greeting;
-}
-
-proto::Welcome pack(const Welcome& welcome) {
-  proto::Welcome message;
-  message.set_run_id(welcome.run_id);
-  message.set_host(welcome.host);
-  message.set_controller_epoch(welcome.controller_epoch);
-  message.set_heartbeat_s(welcome.heartbeat_s);
-  message.set_missed_heartbeats(welcome.missed_heartbeats);
-  message.set_max_message_bytes(welcome.max_message_bytes);
-  return message;
-}
-
-Welcome unpack(const proto::Welcome& message) {
-  return Welcome{.run_id = message.run_id(),
-                 .host = message.host(),
-                 .controller_epoch = message.controller_epoch(),
-                 .heartbeat_s = message.heartbeat_s(),
-                 .missed_heartbeats = message.missed_heartbeats(),
-                 .max_message_bytes = message.max_message_bytes()};
-}
 
 proto::Command pack(const Command& command) {
   proto::Command message;
@@ -151,4 +88,4 @@ bool wait_connected(grpc::Channel& channel, TimePoint until) { return channel.Wa
 
 void set_deadline(grpc::ClientContext& context, TimePoint until) { context.set_deadline(system_time(until)); }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -1,6 +1,6 @@
 #pragma once
-// Plain values to and from the messages of control.proto, and gRPC's statuses and channels to and from ours. The
-// libraries' types are only declared here; who calls these includes their headers.
+// Commands and replies to and from the messages of control.proto, and gRPC's statuses and channels to and from ours.
+// The libraries' types are only declared here; who calls these includes their headers.
 
 #include <memory>
 #include <string>
@@ -18,21 +18,14 @@ class Status;
 
 namespace scalai::proto {
 class Command;
-class Hello;
 class Reply;
-class Welcome;
 }  // namespace scalai::proto
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 // Around a body: what gRPC may count on top.
 inline constexpr int64_t kEnvelopeBytes = 1 << 16;
 
-proto::Hello pack(const Greeting& greeting);
-// InvalidArgument: a held state without a version.
-absl::StatusOr<Greeting> unpack(const proto::Hello& message);
-proto::Welcome pack(const Welcome& welcome);
-Welcome unpack(const proto::Welcome& message);
 proto::Command pack(const Command& command);
 Command unpack(proto::Command message);
 proto::Reply pack(const Reply& reply);
@@ -47,4 +40,4 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const std::string& a
 bool wait_connected(grpc::Channel& channel, TimePoint until);
 void set_deadline(grpc::ClientContext& context, TimePoint until);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -6,7 +6,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -74,4 +74,4 @@ void WorkerCore::remember(const Reply& reply) {
   }
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -7,7 +7,7 @@
 
 #include "executor/rpc/messages.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 class WorkerCore {
  public:
@@ -34,4 +34,4 @@ class WorkerCore {
   int64_t forgotten_ = 0;  // ids up to this one are neither run nor answered
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

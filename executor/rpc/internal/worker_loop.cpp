@@ -12,9 +12,11 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/thread.h"
+#include "ptc/base/version.h"
 #include "ptc/base/work_done.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 namespace {
 
 // It only has to differ between worker processes, so this is not the seeded source of results.
@@ -37,11 +39,16 @@ constexpr double kRefusedPause_s = 0.5;  // after a refusal, which is rarely tak
 }  // namespace
 
 WorkerLoop::WorkerLoop(WorkerOptions options, std::unique_ptr<Dialer> dialer)
-    : options_(with_defaults(std::move(options))), dialer_(std::move(dialer)) {
-  greeting_.hello = options_.hello;
-  if (greeting_.hello.pid == 0) greeting_.hello.pid = ::getpid();
-  if (greeting_.hello.host_name.empty()) greeting_.hello.host_name = machine_name();
-  greeting_.instance = random_instance();
+    : options_(with_defaults(std::move(options))),
+      dialer_(std::move(dialer)),
+      hello_(std::make_unique<proto::Hello>()) {
+  hello_->set_protocol_version(kProtocolVersion);
+  hello_->set_build_version(kVersion);
+  hello_->set_host(options_.host);
+  hello_->set_host_name(machine_name());
+  hello_->set_pid(::getpid());
+  hello_->set_instance(random_instance());
+  if (options_.introduce) options_.introduce(*hello_);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerLoop::connect(WorkerOptions options, std::unique_ptr<Dialer> dialer) {
@@ -62,9 +69,9 @@ WorkerLoop::~WorkerLoop() {
   if (reader_.joinable()) reader_.join();
 }
 
-Welcome WorkerLoop::welcome() const {
+proto::Welcome WorkerLoop::welcome() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return welcome_;
+  return wire_->welcome();
 }
 
 bool WorkerLoop::over() const {
@@ -80,17 +87,16 @@ void WorkerLoop::finish(absl::Status status) {
 }
 
 absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::dial() {
-  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, dialer_->dial(greeting_));
-  const Welcome welcome = wire->welcome();
-  if (welcome.controller_epoch >= core_.epoch()) return wire;
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, dialer_->dial(*hello_));
+  const int64_t epoch = wire->welcome().controller_epoch();
+  if (epoch >= core_.epoch()) return wire;
   wire->cut();
-  return absl::FailedPreconditionError(
-      fmt::format("the controller's epoch {} is older than {}", welcome.controller_epoch, core_.epoch()));
+  return absl::FailedPreconditionError(fmt::format("the controller's epoch {} is older than {}", epoch, core_.epoch()));
 }
 
 absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s, OnRefusal on_refusal) {
   const TimePoint until = Clock::now() + seconds(timeout_s);
-  for (Backoff backoff(kFirstPause_s, kLongestPause_s, greeting_.instance);;) {
+  for (Backoff backoff(kFirstPause_s, kLongestPause_s, hello_->instance());;) {
     absl::StatusOr<std::shared_ptr<Wire>> wire = dial();
     const bool refused = !wire.ok() && !absl::IsUnavailable(wire.status());
     if (wire.ok() || (refused && on_refusal == OnRefusal::kGiveUp)) return wire;
@@ -106,14 +112,13 @@ absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s, OnRefus
 }
 
 void WorkerLoop::adopt(std::shared_ptr<Wire> wire) {
-  const Welcome welcome = wire->welcome();
-  const bool newer = core_.adopt(welcome.controller_epoch);
+  const proto::Welcome& welcome = wire->welcome();
+  const bool newer = core_.adopt(welcome.controller_epoch());
   SCALAI_CHECK(newer, "dial() refuses a controller of an older epoch");
-  greeting_.run_id = welcome.run_id;
-  greeting_.hello.host = welcome.host;
-  greeting_.controller_epoch = welcome.controller_epoch;
+  hello_->set_run_id(welcome.run_id());
+  hello_->set_host(welcome.host());
+  hello_->set_controller_epoch(welcome.controller_epoch());
   const std::lock_guard<std::mutex> lock(mutex_);
-  welcome_ = welcome;
   wire_ = std::move(wire);
   if (over_.has_value()) wire_->cut();
 }
@@ -130,11 +135,11 @@ void WorkerLoop::read_until_over() {
     options_.log(fmt::format("lost the controller at {} ({}); keeping state for {} s", options_.address, wire->reason(),
                              options_.orphan_timeout_s));
     wire.reset();
-    if (options_.refresh) options_.refresh(greeting_.hello);
+    if (options_.introduce) options_.introduce(*hello_);
     absl::StatusOr<std::shared_ptr<Wire>> next = join(options_.orphan_timeout_s, OnRefusal::kTryAgain);
     if (!next.ok()) return finish(absl::IsCancelled(next.status()) ? absl::OkStatus() : next.status());
     options_.log(fmt::format("joined the controller at {} again, epoch {}", options_.address,
-                             (*next)->welcome().controller_epoch));
+                             (*next)->welcome().controller_epoch()));
     const int64_t before = core_.epoch();
     adopt(*std::move(next));
     if (core_.epoch() > before && options_.superseded) options_.superseded();
@@ -209,4 +214,4 @@ void WorkerLoop::stop(const std::string& reason) {
   changed_.notify_all();
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

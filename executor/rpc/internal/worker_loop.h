@@ -15,7 +15,7 @@
 #include "executor/rpc/internal/worker_core.h"
 #include "executor/rpc/worker_end.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::rpc::internal {
 
 struct Dismissed {
   std::string reason;
@@ -29,7 +29,7 @@ using Incoming = std::variant<Command, Dismissed, Departed>;
 class Wire {
  public:
   virtual ~Wire() = default;
-  virtual const Welcome& welcome() const = 0;
+  virtual const proto::Welcome& welcome() const = 0;
   // Blocks; nullopt: the connection is over. One thread.
   virtual std::optional<Incoming> read() = 0;
   virtual std::string reason() = 0;
@@ -43,7 +43,7 @@ class Dialer {
  public:
   virtual ~Dialer() = default;
   // Unavailable: try again. Any other error is a refusal. Takes some seconds at most.
-  virtual absl::StatusOr<std::shared_ptr<Wire>> dial(const Greeting& greeting) = 0;
+  virtual absl::StatusOr<std::shared_ptr<Wire>> dial(const proto::Hello& hello) = 0;
 };
 
 class WorkerLoop final : public WorkerEnd {
@@ -51,7 +51,7 @@ class WorkerLoop final : public WorkerEnd {
   static absl::StatusOr<std::unique_ptr<WorkerEnd>> connect(WorkerOptions options, std::unique_ptr<Dialer> dialer);
   ~WorkerLoop() override;
 
-  Welcome welcome() const override;
+  proto::Welcome welcome() const override;
   absl::Status run(const CommandHandler& handler) override;
   void stop(const std::string& reason) override;
 
@@ -78,16 +78,15 @@ class WorkerLoop final : public WorkerEnd {
   const WorkerOptions options_;
   const std::unique_ptr<Dialer> dialer_;
   WorkerCore core_;
-  Greeting greeting_;  // of the thread that joins
+  const std::unique_ptr<proto::Hello> hello_;  // of the thread that joins
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Wire> wire_;
-  Welcome welcome_;
   std::deque<Queued> inbox_;
   std::optional<absl::Status> over_;
   bool leaving_ = false;  // we said goodbye
   std::thread reader_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::rpc::internal

@@ -11,13 +11,13 @@
 #include "executor/rpc/internal/worker_loop.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 
 using internal::ControllerCore;
 using internal::Departed;
 using internal::Dismissed;
-using internal::Greeting;
 using internal::Incoming;
 
 // The controller that is there now. Its mutex is taken before the core's.
@@ -51,16 +51,16 @@ struct Channel {
 class FakeLink final : public internal::Link {
  public:
   explicit FakeLink(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
-  void welcome(const Welcome& welcome) override { welcome_ = welcome; }
+  void welcome(const proto::Welcome& welcome) override { welcome_ = welcome; }
   void deliver(const Command& command) override { channel_->push(command); }
   void goodbye(const std::string& reason) override { channel_->push(Dismissed{reason}); }
   void departed(int32_t host) override { channel_->push(Departed{host}); }
   void close(const std::string& reason, bool) override { channel_->end(reason); }
-  const Welcome& said() const { return welcome_; }
+  const proto::Welcome& said() const { return welcome_; }
 
  private:
   const std::shared_ptr<Channel> channel_;
-  Welcome welcome_;
+  proto::Welcome welcome_;
 };
 
 // The worker's end; towards the controller it calls the core at once.
@@ -69,7 +69,7 @@ class FakeWire final : public internal::Wire {
   FakeWire(std::shared_ptr<FakeNetwork::Hub> hub, std::shared_ptr<Channel> channel, std::shared_ptr<FakeLink> link)
       : hub_(std::move(hub)), channel_(std::move(channel)), link_(std::move(link)) {}
 
-  const Welcome& welcome() const override { return link_->said(); }
+  const proto::Welcome& welcome() const override { return link_->said(); }
 
   std::optional<Incoming> read() override {
     std::unique_lock<std::mutex> lock(channel_->mutex);
@@ -109,13 +109,13 @@ class FakeDialer final : public internal::Dialer {
   FakeDialer(std::shared_ptr<FakeNetwork::Hub> hub, std::string token)
       : hub_(std::move(hub)), token_(std::move(token)) {}
 
-  absl::StatusOr<std::shared_ptr<internal::Wire>> dial(const Greeting& greeting) override {
+  absl::StatusOr<std::shared_ptr<internal::Wire>> dial(const proto::Hello& hello) override {
     const std::lock_guard<std::mutex> lock(hub_->mutex);
     if (hub_->core == nullptr) return absl::UnavailableError("nobody listens");
     if (token_ != hub_->token) return absl::UnauthenticatedError("the token is not the controller's");
     const auto channel = std::make_shared<Channel>();
     const auto link = std::make_shared<FakeLink>(channel);
-    if (const auto refusal = hub_->core->join(greeting, link)) return internal::status_of(*refusal);
+    if (const auto refusal = hub_->core->join(hello, link)) return internal::status_of(*refusal);
     return std::make_shared<FakeWire>(hub_, channel, link);
   }
 
@@ -143,6 +143,11 @@ class FakeController final : public ControllerCore {
 
 }  // namespace
 
+void fill_hello(proto::Hello& hello, const std::string& transport_address, bool dead) {
+  if (dead) hello.set_protocol_version(-1);
+  hello.set_transport_address(transport_address);
+}
+
 FakeNetwork::FakeNetwork() : hub_(std::make_shared<Hub>()) {}
 FakeNetwork::~FakeNetwork() = default;
 
@@ -163,4 +168,4 @@ absl::StatusOr<std::unique_ptr<WorkerEnd>> FakeNetwork::connect(WorkerOptions op
   return internal::WorkerLoop::connect(std::move(options), std::move(dialer));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -9,7 +9,10 @@
 #include "executor/rpc/controller_end.h"
 #include "executor/rpc/worker_end.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
+
+// What a worker of a test says of itself. A dead one speaks no protocol: no controller takes it back.
+void fill_hello(proto::Hello& hello, const std::string& transport_address, bool dead);
 
 class FakeNetwork {
  public:
@@ -29,4 +32,4 @@ class FakeNetwork {
   std::shared_ptr<Hub> hub_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc

@@ -13,7 +13,7 @@
 #include "ptc/base/command.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor {
+namespace scalai::executor::rpc {
 namespace {
 
 int serve_as_worker(const std::string& address) {
@@ -39,12 +39,12 @@ int listen_as_controller(const std::string& address) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::rpc
 
 int main(int argc, char** argv) {
   const std::string role = argc == 3 ? argv[1] : "";
-  if (role == "--as-worker") return scalai::executor::serve_as_worker(argv[2]);
-  if (role == "--as-controller") return scalai::executor::listen_as_controller(argv[2]);
+  if (role == "--as-worker") return scalai::executor::rpc::serve_as_worker(argv[2]);
+  if (role == "--as-controller") return scalai::executor::rpc::listen_as_controller(argv[2]);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -16,7 +16,7 @@
 #include "executor/rpc/testing/fake_network.h"
 #include "executor/rpc/worker_session.h"
 
-namespace scalai::executor::testing {
+namespace scalai::executor::rpc::testing {
 
 inline constexpr double kPatience_s = 60;  // for what must happen; a loaded machine is slow
 inline constexpr const char* kToken = "0123456789abcdef-test";
@@ -68,15 +68,8 @@ class GrpcRig final : public Rig {
   std::string address_;
 };
 
-inline WorkerOptions worker_options(int32_t host = -1) {
-  WorkerOptions options{.token = kToken, .log = [](const std::string&) {}};
-  options.hello.host = host;
-  options.hello.host_name = "node";
-  options.hello.pid = 1000 + host;
-  options.connect_timeout_s = kPatience_s;
-  options.orphan_timeout_s = kPatience_s;
-  return options;
-}
+// Of a worker on "node", as process 1000 + host.
+WorkerOptions worker_options(int32_t host = -1);
 
 // Looks again and again until `holds`; false after kPatience_s.
 inline bool eventually(const std::function<bool()>& holds) {
@@ -132,7 +125,7 @@ class TestWorker {
   TestWorker& operator=(const TestWorker&) = delete;
 
   WorkerEnd& end() { return *end_; }
-  int host() const { return end_->welcome().host; }
+  int host() const;
   int runs() const { return runs_; }  // begun
   bool ended() const { return done_; }
   Gate& gate() { return gate_; }
@@ -159,4 +152,4 @@ class TestWorker {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::testing
+}  // namespace scalai::executor::rpc::testing

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 // ThreadSanitizer knows no fences (GCC refuses them); it watches one process and these order two.
 inline void fence() {
@@ -14,4 +14,4 @@ inline void fence() {
 #endif
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::state::internal {
 
 struct SegmentHeader {
   static constexpr uint64_t kMagic = 0x53434c4149534731;  // "SCLAISG1"
@@ -22,4 +22,4 @@ struct SegmentHeader {
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "the words are shared between processes");
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::state::internal

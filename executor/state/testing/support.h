@@ -19,7 +19,7 @@
     EXPECT_TRUE(status_seen.ok()) << message_of(status_seen); \
   } while (false)
 
-namespace scalai::executor {
+namespace scalai::executor::state {
 
 template <class T>
 T value_or_die(absl::StatusOr<T> value) {
@@ -92,4 +92,4 @@ inline std::vector<std::byte> random_bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::state

@@ -4,11 +4,12 @@
 #include <thread>
 
 #include "executor/controller/shown_state.h"
-#include "executor/rpc/worker_place.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
+
+using state::StateVersion;
 
 using proto::CommandBody;
 
@@ -73,13 +74,13 @@ void SyncTest::train(int64_t step, const std::set<HostId>& hosts) {
 }
 
 Shown SyncTest::shown() {
-  const ShownState what{.job = kTrained,
-                        .name = "a",
-                        .step = step_,
-                        .gpus_of_host = std::vector<int>(kHosts, kGpus),
-                        .collection = &from_};
-  return Shown(show_state(*training_, training_->living(), what, StateVersion::live(next_++),
-                          {.digest_bytes = setup_.digest_bytes})
+  const controller::ShownState what{.job = kTrained,
+                                    .name = "a",
+                                    .step = step_,
+                                    .gpus_of_host = std::vector<int>(kHosts, kGpus),
+                                    .collection = &from_};
+  return Shown(controller::show_state(*training_, training_->living(), what, StateVersion::live(next_++),
+                                      {.digest_bytes = setup_.digest_bytes})
                    .value(),
                from_);
 }
@@ -98,7 +99,12 @@ proto::LiveState SyncTest::ask(bool wants, std::vector<int64_t> keeps) {
   std::atomic<bool> done = false;
   absl::StatusOr<std::string> text = "";
   std::thread reader([&] {
-    text = sync_->answer({.kind = CtlRequest::Kind::kLive, .reader = 7, .keeps = std::move(keeps), .wants = wants});
+    proto::CtlRequest request;
+    proto::CtlLive& live = *request.mutable_live();
+    live.set_reader(7);
+    *live.mutable_keeps() = {keeps.begin(), keeps.end()};
+    live.set_wants(wants);
+    text = sync_->answer(request);
     done = true;
   });
   while (!done) sync_->rest(0.01);
@@ -108,21 +114,16 @@ proto::LiveState SyncTest::ask(bool wants, std::vector<int64_t> keeps) {
   return state;
 }
 
-std::unique_ptr<Places> SyncTest::reader_places() {
-  static const std::unique_ptr<Backend> kBackend = make_host_backend();
+std::unique_ptr<worker::Places> SyncTest::reader_places() {
+  static const std::unique_ptr<device::Backend> kBackend = device::make_host_backend();
   std::vector<int> gpus;
   for (const cluster::Host& host : cluster_.hosts) gpus.push_back(host.gpus);
   gpus.push_back(0);
-  auto places = std::make_unique<Places>(Places::Options{
+  auto places = std::make_unique<worker::Places>(worker::Places::Options{
       .host = HostId(std::ssize(gpus) - 1), .segments = {.capacity = 1 << 20}, .backend = kBackend.get()});
   SCALAI_CHECK(places->setup(gpus).ok());
-  std::vector<WorkerJoined> workers;
-  for (const HostId host : pool_->living()) {
-    const proto::Peer peer = pool_->peer_of(host);
-    WorkerJoined& one = workers.emplace_back();
-    one.host = peer.host();
-    for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
-  }
+  std::vector<proto::Peer> workers;
+  for (const HostId host : pool_->living()) workers.push_back(pool_->peer_of(host));
   SCALAI_CHECK(places->peers(workers, false).ok());
   return places;
 }
@@ -150,18 +151,19 @@ std::string SyncTest::wrong_on(HostId host, int64_t step, int64_t epoch) {
   return text;
 }
 
-std::map<int32_t, uint64_t> SyncTest::sums(WorkerPool& pool, int32_t job, int64_t epoch) {
+std::map<int32_t, uint64_t> SyncTest::sums(controller::WorkerPool& pool, int32_t job, int64_t epoch) {
   CommandBody body;
   body.mutable_digest()->set_job(job);
   body.mutable_digest()->set_version(StateVersion::epoch(epoch).wire());
   std::map<std::pair<int32_t, std::string>, uint64_t> boxes;
   const std::vector<proto::ReplyBody> replies = pool.call("digest", pool.living(), body).value();
   for (const proto::ReplyBody& reply : replies) {
-    for (const proto::PieceSum& one : reply.sums()) boxes[{one.box().tensor(), box_of(one.box())->str()}] = one.sum();
+    for (const proto::PieceSum& one : reply.sums())
+      boxes[{one.box().tensor(), worker::box_of(one.box())->str()}] = one.sum();
   }
   std::map<int32_t, uint64_t> all;
   for (const auto& [box, sum] : boxes) all[box.first] += sum;
   return all;
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -20,17 +20,17 @@ namespace scalai::proto {
 class LiveState;
 }
 
-namespace scalai::executor {
+namespace scalai::executor::sync {
 
 using collection::Collection;
-using testing::Death;
-using testing::Fleet;
+using controller::testing::Death;
+using controller::testing::Fleet;
 
 inline constexpr int32_t kTrained = 5;  // the job's number in the training run
 inline constexpr int kHosts = 2, kGpus = 2;
 
 // What LiveRun gives, without a server between.
-class Shown final : public LiveStep {
+class Shown final : public live::LiveStep {
  public:
   Shown(proto::LiveState state, Collection side);
   ~Shown() override;
@@ -56,7 +56,8 @@ class SyncTest : public ::testing::Test {
     int64_t digest_bytes = 64;
     std::vector<std::string> transforms{};
     std::optional<tensor::DType> dtype{};
-    std::function<std::shared_ptr<Backend>()> backend{};  // of each receiver; without it devices in the host's memory
+    // Of each receiver; without it devices in the host's memory.
+    std::function<std::shared_ptr<device::Backend>()> backend{};
   };
   void begin(Collection from, Collection to, Setup setup);
   void train(int64_t step, const std::set<HostId>& hosts);
@@ -66,19 +67,19 @@ class SyncTest : public ::testing::Test {
   // A reader of receivers asks.
   proto::LiveState ask(bool wants, std::vector<int64_t> keeps);
   // Stores of the receivers, as a reader finds them.
-  std::unique_ptr<Places> reader_places();
+  std::unique_ptr<worker::Places> reader_places();
   // Every element at the receivers, against the closed form of this step.
   std::string wrong(int64_t step, int64_t epoch);
   std::string wrong_on(HostId host, int64_t step, int64_t epoch);
   // The sum of each tensor's elements, over the boxes that these workers hold.
-  static std::map<int32_t, uint64_t> sums(WorkerPool& pool, int32_t job, int64_t epoch);
+  static std::map<int32_t, uint64_t> sums(controller::WorkerPool& pool, int32_t job, int64_t epoch);
 
   std::string folder_;  // of what steps read
   Setup setup_;
   Collection from_;
   cluster::Cluster cluster_, training_cluster_;
   std::optional<Fleet> trainers_, receivers_;
-  std::optional<WorkerPool> training_, pool_;
+  std::optional<controller::WorkerPool> training_, pool_;
   std::optional<Sync> sync_;
   int64_t step_ = 1, next_ = 0;
 };
@@ -87,4 +88,4 @@ inline Collection grid(const plan::Sizes& sizes) {
   return plan::grid_collection(sizes, plan::first_devices(sizes.world()));
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::sync

@@ -40,7 +40,7 @@
 #include "ptc/state/tensor/box.h"
 #include "ptc/state/tensor/dtype.h"
 
-namespace scalai::executor {
+namespace scalai::executor::trainers {
 namespace {
 
 using nlohmann::json;
@@ -267,6 +267,6 @@ class Trainer {
 };
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::executor::trainers
 
-int main() { return scalai::executor::Trainer().run(); }
+int main() { return scalai::executor::trainers::Trainer().run(); }

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 class ChunkSet {
  public:
@@ -38,4 +38,4 @@ class ChunkSet {
   std::map<int64_t, int64_t> ends_;  // by begin; no two touch
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "ptc/base/ids.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 absl::Status not_connected(HostId peer);
 absl::Status unavailable(HostId peer, std::string_view why);
@@ -18,4 +18,4 @@ absl::Status wrong_size(HostId peer, int64_t answered, int64_t wanted);
 absl::Status closed();
 std::string bad_address(HostId peer);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -15,7 +15,7 @@
 #include "executor/transport/internal/span_list.h"
 #include "executor/transport/peer_transport.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 struct UcxEndpoint;
 
@@ -57,4 +57,4 @@ struct Fetch {
   std::optional<absl::Status> status_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

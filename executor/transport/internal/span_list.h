@@ -10,7 +10,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 template <class Byte>
 class SpanList {
@@ -63,4 +63,4 @@ class SpanList {
   int64_t bytes_ = 0;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 class TaskThread {
  public:
@@ -55,4 +55,4 @@ class TaskThread {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -21,7 +21,7 @@
 #include "executor/transport/peer_transport.h"
 #include "executor/transport/ucx_transport.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 class UcxAnswering {
  public:
@@ -97,4 +97,4 @@ class UcxAnswering {
   TaskThread gatherer_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

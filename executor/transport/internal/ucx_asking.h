@@ -12,7 +12,7 @@
 #include "executor/transport/internal/ucx_endpoints.h"
 #include "executor/transport/internal/wire.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 using FetchPtr = std::shared_ptr<Fetch>;
 
@@ -66,4 +66,4 @@ class UcxAsking {
   uint64_t last_id_ = 0;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -21,7 +21,7 @@
 struct ucp_ep;
 struct ucp_worker;
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 struct UcxEndpoint {
   std::string address;  // of the other UCX worker
@@ -107,4 +107,4 @@ class UcxEndpoints {
   std::unordered_map<Sending*, std::unique_ptr<Sending>> sending_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -16,7 +16,7 @@
 #include "executor/transport/internal/ucx_endpoints.h"
 #include "executor/transport/internal/ucx_worker.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 class UcxThread {
  public:
@@ -64,4 +64,4 @@ class UcxThread {
   std::thread thread_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

@@ -14,7 +14,7 @@
 struct ucp_context;
 struct ucp_worker;
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 // Unavailable, with the operation and UCX's word for the status (a ucs_status_t).
 absl::Status ucx_error(const std::string& what, int status);
@@ -53,4 +53,4 @@ class UcxWorker {
   std::atomic<bool> woken_ = false;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

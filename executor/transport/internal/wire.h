@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/ids.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 using Tag = std::array<char, 16>;
 
@@ -85,4 +85,4 @@ template <class Header>
 bool is_sealed(const std::string& key, std::string_view from, std::string_view to, const Header& header,
                std::string_view text);
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

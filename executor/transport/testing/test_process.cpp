@@ -18,7 +18,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 namespace {
 
 std::string to_hex(const std::string& bytes) {
@@ -204,4 +204,4 @@ void TestProcess::start_storm(uint64_t seed, int count) { tell(fmt::format("stor
 
 std::string TestProcess::storm_result() { return line(); }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

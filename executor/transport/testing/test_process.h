@@ -12,7 +12,7 @@
 
 #include "executor/transport/peer_transport.h"
 
-namespace scalai::executor::internal {
+namespace scalai::executor::transport::internal {
 
 // Of the transports of one test.
 inline constexpr const char* kTestKey = "the key of the run of the test";
@@ -53,4 +53,4 @@ class TestProcess {
   std::string address_;
 };
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::executor::transport::internal

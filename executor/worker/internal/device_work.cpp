@@ -10,7 +10,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr size_t kMostMismatches = 20;  // told one by one
 
 absl::Status DeviceWork::create(const CommandBody& body) {
   const CommandBody::Create& create = body.create();
-  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(create.job(), create.version()));
+  SCALAI_ASSIGN_OR_RETURN(const state::VersionKey key, key_of(create.job(), create.version()));
   SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(create.collection()));
   SCALAI_ASSIGN_OR_RETURN(WorkerJob* const known, holdings_.know(create));
   WorkerJob& job = *known;
@@ -30,7 +30,7 @@ absl::Status DeviceWork::create(const CommandBody& body) {
     return invalid(
         fmt::format("{} has {} of the {} tensors: real training wants all", create.state(), real, side.tensors.size()));
   const auto make = [&](DeviceId device) -> absl::Status {
-    Store& store = holdings_.store(device);
+    state::Store& store = holdings_.store(device);
     store.drop(key);
     const std::optional<LogicalRank> rank = rank_of(side, device);
     if (!rank) return absl::OkStatus();
@@ -102,7 +102,7 @@ absl::Status DeviceWork::advance(const CommandBody& body, ReplyBody& reply) {
     return absl::OkStatus();
   }
   SCALAI_RETURN_IF_ERROR(holdings_.on_devices([&](DeviceId device) {
-    Store& store = holdings_.store(device);
+    state::Store& store = holdings_.store(device);
     store.begin_rewrite();
     const absl::Status filled =
         fill_version(places_.backend(), store, held.key, *held.job.content, held.side, advance.step(), /*real=*/false);
@@ -125,9 +125,9 @@ absl::Status DeviceWork::digest(const CommandBody& body, ReplyBody& reply) {
     for (const PieceSum& one : of_device) {
       proto::PieceSum& out = *reply.add_sums();
       out.set_sum(one.sum);
-      const DType dtype = held.side.tensors[static_cast<size_t>(one.tensor.value)].dtype;
+      const tensor::DType dtype = held.side.tensors[static_cast<size_t>(one.tensor.value)].dtype;
       set_box(one.box, one.tensor, dtype, *out.mutable_box());
-      reply.set_bytes(reply.bytes() + packed_bytes(one.box, dtype));
+      reply.set_bytes(reply.bytes() + state::packed_bytes(one.box, dtype));
     }
   }
   return absl::OkStatus();
@@ -156,4 +156,4 @@ absl::Status DeviceWork::verify(const CommandBody& body, ReplyBody& reply) {
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -6,7 +6,7 @@
 #include "executor/worker/internal/holdings.h"
 #include "executor/worker/internal/host_copies.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class DeviceWork {
  public:
@@ -29,4 +29,4 @@ class DeviceWork {
   Places& places_;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -6,7 +6,7 @@
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 namespace {
 
@@ -48,7 +48,7 @@ absl::Status FileWork::write(const CommandBody& body, ReplyBody& reply) {
   }
   SCALAI_ASSIGN_OR_RETURN(store::Writer writer,
                           store::Writer::join(write.folder(), side, {write.name(), write.step()}));
-  const ReadState read = [&](LogicalRank rank, TensorId tensor, const Box& box, std::byte* dst) {
+  const ReadState read = [&](LogicalRank rank, TensorId tensor, const tensor::Box& box, std::byte* dst) {
     const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank.value)]);
     return places.read(place, held.key, tensor, box, {box, side.tensors[static_cast<size_t>(tensor.value)].dtype, dst});
   };
@@ -60,7 +60,7 @@ absl::Status FileWork::write(const CommandBody& body, ReplyBody& reply) {
   writing = {};  // which waits for an earlier one
   SCALAI_ASSIGN_OR_RETURN(
       std::unique_ptr<BackgroundWrite> files,
-      BackgroundWrite::begin(std::move(writer), ranks, read, holdings_.threads(), available_memory()));
+      BackgroundWrite::begin(std::move(writer), ranks, read, holdings_.threads(), state::available_memory()));
   writing = {write.folder(), write.tag(), std::move(files)};
   return absl::OkStatus();
 }
@@ -100,4 +100,4 @@ absl::Status FileWork::read(const CommandBody& body, ReplyBody& reply) {
   return absl::OkStatus();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

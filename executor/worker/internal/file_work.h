@@ -8,7 +8,7 @@
 #include "executor/worker/internal/holdings.h"
 #include "executor/worker/sample_reading.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class FileWork {
  public:
@@ -35,4 +35,4 @@ class FileWork {
   std::map<int32_t, OpenSamples> samples_;  // by job
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -6,9 +6,12 @@
 
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::VersionKey;
 
 absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
   SCALAI_ASSIGN_OR_RETURN(collection::CollectionFile file, collection::parse_collection(text, "collection"));
@@ -16,11 +19,11 @@ absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
 }
 
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version) {
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(wire_version));
+  SCALAI_ASSIGN_OR_RETURN(const state::StateVersion version, state::StateVersion::from_wire(wire_version));
   return VersionKey{job, version};
 }
 
-absl::StatusOr<std::vector<WorkerPlace>> Holdings::setup(const std::vector<int>& gpus_of_host, int threads) {
+absl::StatusOr<std::vector<proto::WorkerPlace>> Holdings::setup(const std::vector<int>& gpus_of_host, int threads) {
   threads_ = threads > 0 ? threads : std::clamp(static_cast<int>(hardware_threads()), 4, 16);
   SCALAI_RETURN_IF_ERROR(places_.setup(gpus_of_host));
   const std::lock_guard lock(mutex_);
@@ -44,7 +47,7 @@ WorkerJob& Holdings::job(int32_t job) {
 }
 
 absl::StatusOr<WorkerJob*> Holdings::know(int32_t index, const std::string& name, const std::string& state,
-                                          TrainerProgram program) {
+                                          trainers::TrainerProgram program) {
   WorkerJob& job = this->job(index);
   program.interface = network_.name;
   if (program.command.empty()) {
@@ -90,11 +93,16 @@ void Holdings::note_gone(const std::function<bool(const VersionKey&)>& is_gone) 
   std::erase_if(steps_, [&](const auto& entry) { return is_gone(entry.first); });
 }
 
-void Holdings::introduce(Hello& hello) const {
+void Holdings::introduce(proto::Hello& hello) const {
   const std::lock_guard lock(mutex_);
-  hello.places = own_places_;
-  hello.held.clear();
-  for (const auto& [key, step] : steps_) hello.held.push_back({key.job, key.version, step});
+  *hello.mutable_places() = {own_places_.begin(), own_places_.end()};
+  hello.clear_held();
+  for (const auto& [key, step] : steps_) {
+    proto::HeldState& held = *hello.add_held();
+    held.set_job(key.job);
+    held.set_version(key.version.wire());
+    held.set_step(step);
+  }
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -13,10 +13,11 @@
 
 namespace scalai::proto {
 class CommandBody;
+class Hello;
 class ReplyBody;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 using proto::CommandBody;
 using proto::ReplyBody;
@@ -24,27 +25,27 @@ using proto::ReplyBody;
 struct WorkerJob {
   std::string name, state;  // path of its real state
   std::shared_ptr<const StateSource> content;
-  std::map<StateVersion, collection::Collection> collections;  // of the versions on devices
+  std::map<state::StateVersion, collection::Collection> collections;  // of the versions on devices
   std::unique_ptr<Execution> execution;
   std::unique_ptr<Training> training;  // null: training is emulated
   bool received = false;               // its bytes come from another run, each epoch in buffers that nothing rewrites
 };
 
-absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version);
+absl::StatusOr<state::VersionKey> key_of(int32_t job, int64_t wire_version);
 absl::StatusOr<collection::Collection> collection_of(const std::string& text);
 
 class Holdings {
  public:
   // `places` outlives this object. `network`: where trainers of several hosts meet.
-  Holdings(Places& places, Interface network) : places_(places), network_(std::move(network)) {}
+  Holdings(Places& places, rpc::Interface network) : places_(places), network_(std::move(network)) {}
 
   // Makes the places. Their addresses.
-  absl::StatusOr<std::vector<WorkerPlace>> setup(const std::vector<int>& gpus_of_host, int threads);
+  absl::StatusOr<std::vector<proto::WorkerPlace>> setup(const std::vector<int>& gpus_of_host, int threads);
   Places& places() const { return places_; }
-  const Interface& network() const { return network_; }
+  const rpc::Interface& network() const { return network_; }
   int threads() const { return threads_; }
-  Store& store(DeviceId device) const { return *places_.own(Location::device(device)); }
-  Store* host_store() const { return places_.own(Location::host_memory(places_.host())); }
+  state::Store& store(DeviceId device) const { return *places_.own(Location::device(device)); }
+  state::Store* host_store() const { return places_.own(Location::host_memory(places_.host())); }
   // On all devices at once; the first error.
   absl::Status on_devices(const std::function<absl::Status(DeviceId)>& work) const;
 
@@ -60,31 +61,31 @@ class Holdings {
   }
 
   // The collection of a version on devices; null: devices do not hold it.
-  const collection::Collection* side_of(const VersionKey& key) const;
+  const collection::Collection* side_of(const state::VersionKey& key) const;
   struct Held {
-    VersionKey key;
+    state::VersionKey key;
     WorkerJob& job;
     const collection::Collection& side;
   };
   // A version on devices. NotFound: they do not hold it.
   absl::StatusOr<Held> held(int32_t job, int64_t wire_version) const;
-  std::optional<int64_t> step_of(const VersionKey& key) const;
-  void note(const VersionKey& key, int64_t step);
-  void note_gone(const std::function<bool(const VersionKey&)>& is_gone);
-  // Fills in hello.places, after setup(), and hello.held.
-  void introduce(Hello& hello) const;
+  std::optional<int64_t> step_of(const state::VersionKey& key) const;
+  void note(const state::VersionKey& key, int64_t step);
+  void note_gone(const std::function<bool(const state::VersionKey&)>& is_gone);
+  // Fills in places, after setup(), and what is held.
+  void introduce(proto::Hello& hello) const;
 
  private:
   absl::StatusOr<WorkerJob*> know(int32_t index, const std::string& name, const std::string& state,
-                                  TrainerProgram program);
+                                  trainers::TrainerProgram program);
 
   Places& places_;
-  const Interface network_;
+  const rpc::Interface network_;
   int threads_ = 1;
   std::map<int32_t, std::unique_ptr<WorkerJob>> jobs_;
   mutable std::mutex mutex_;  // guards the members below
-  std::vector<WorkerPlace> own_places_;
-  std::map<VersionKey, int64_t> steps_;  // of each version that devices hold
+  std::vector<proto::WorkerPlace> own_places_;
+  std::map<state::VersionKey, int64_t> steps_;  // of each version that devices hold
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -14,11 +14,15 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/rank_parts.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::Piece;
+using state::VersionKey;
+using tensor::Box;
 
 absl::Status HostCopies::copy(const CommandBody& body, ReplyBody& reply) {
   const CommandBody::Copy& copy = body.copy();
-  Store& store = *holdings_.host_store();
+  state::Store& store = *holdings_.host_store();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey from, key_of(copy.job(), copy.from_version()));
   if (copy.stats()) return stats_held(body, reply);
   SCALAI_ASSIGN_OR_RETURN(const VersionKey to, key_of(copy.job(), copy.to_version()));
@@ -34,7 +38,7 @@ absl::Status HostCopies::copy(const CommandBody& body, ReplyBody& reply) {
     const Location src = copy.from_host_memory() ? Location::host_memory(places_.host_of(*place)) : *place;
     for (const proto::TensorBox& one : source.boxes()) {
       SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
-      SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one));
+      SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, dtype_of(one));
       SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype, batch));
     }
   }
@@ -72,7 +76,7 @@ absl::Status HostCopies::stats_held(const CommandBody& body, ReplyBody& reply) c
   SCALAI_ASSIGN_OR_RETURN(const Holdings::Held held, holdings_.held(copy.job(), copy.from_version()));
   const collection::Collection& side = held.side;
   const std::set<int32_t> wanted(copy.tensors().begin(), copy.tensors().end());
-  std::vector<BoxHash> boxes;
+  std::vector<device::BoxHash> boxes;
   for (size_t i = 0; i < side.tensors.size(); ++i) {
     const TensorId tensor(static_cast<int64_t>(i));
     if (!wanted.empty() && !wanted.contains(static_cast<int32_t>(i))) continue;
@@ -80,7 +84,7 @@ absl::Status HostCopies::stats_held(const CommandBody& body, ReplyBody& reply) c
       const LogicalRank rank = part.ranks[i % part.ranks.size()];
       const DeviceId device = side.device_of_rank[static_cast<size_t>(rank.value)];
       if (places_.host_of(Location::device(device)) != places_.host()) continue;
-      const Store& store = holdings_.store(device);
+      const state::Store& store = holdings_.store(device);
       for (const tensor::Piece& piece : part.buffer.pieces) {
         for (const Piece& one : store.find(held.key, tensor, piece.box)) {
           boxes.push_back({one.part, store.target(one).source()});
@@ -99,7 +103,7 @@ absl::Status HostCopies::stats_held(const CommandBody& body, ReplyBody& reply) c
 absl::Status HostCopies::digest_held(const VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes,
                                      ReplyBody& reply) const {
   struct One {
-    const Store* store;
+    const state::Store* store;
     TensorId tensor;
     Piece piece;
   };
@@ -112,9 +116,10 @@ absl::Status HostCopies::digest_held(const VersionKey& key, const std::set<int32
     }
   }
   for (const auto& [box, one] : held) {
-    std::vector<BoxHash> parts;
-    const Source source = one.store->target(one.piece).source();
-    for (const Box& chunk : digest_chunks(one.piece.part, one.piece.dtype, bytes)) parts.push_back({chunk, source});
+    std::vector<device::BoxHash> parts;
+    const state::Source source = one.store->target(one.piece).source();
+    for (const Box& chunk : state::digest_chunks(one.piece.part, one.piece.dtype, bytes))
+      parts.push_back({chunk, source});
     const size_t shares = std::min(parts.size(), static_cast<size_t>(holdings_.threads()));
     std::vector<std::vector<uint64_t>> digests(shares);
     SCALAI_RETURN_IF_ERROR(try_parallel_for(holdings_.threads(), shares, [&](size_t i) -> absl::Status {
@@ -132,14 +137,14 @@ absl::Status HostCopies::digest_held(const VersionKey& key, const std::set<int32
 }
 
 absl::Status HostCopies::copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
-                                     const Box& box, DType dtype, Batch& batch) {
-  Store& store = *holdings_.host_store();
+                                     const Box& box, tensor::DType dtype, Batch& batch) {
+  state::Store& store = *holdings_.host_store();
   std::vector<Box> there;
   for (const Piece& piece : store.find(to, tensor, box)) there.push_back(piece.part);
   for (const Box& part : subtract(box, there)) {
-    SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(to, tensor, part, dtype));
+    SCALAI_ASSIGN_OR_RETURN(const state::Target target, store.add(to, tensor, part, dtype));
     SCALAI_RETURN_IF_ERROR(places_.gather(src, from, tensor, part, target, batch.copies));
-    batch.bytes += packed_bytes(part, dtype);
+    batch.bytes += state::packed_bytes(part, dtype);
   }
   return absl::OkStatus();
 }
@@ -211,4 +216,4 @@ void HostCopies::before(const CommandBody& body) {
   }
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

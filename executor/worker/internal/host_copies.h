@@ -9,7 +9,7 @@
 
 #include "executor/worker/internal/holdings.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 class HostCopies {
  public:
@@ -22,27 +22,27 @@ class HostCopies {
   bool shows(int32_t job) const;
   void leave(int32_t job);
   // This version is shown no more; or none of the job, whose versions the caller drops.
-  void forget(const VersionKey& shown);
+  void forget(const state::VersionKey& shown);
   void forget_all(int32_t job) { shown_.erase(job); }
 
  private:
   struct Shown {
-    StateVersion version;
+    state::StateVersion version;
     bool fleeting = false;
   };
-  bool can_stay(DeviceId device, const VersionKey& key, TensorId tensor) const;
+  bool can_stay(DeviceId device, const state::VersionKey& key, TensorId tensor) const;
   struct Batch {
-    std::vector<BoxCopy> copies;
+    std::vector<device::BoxCopy> copies;
     int64_t bytes = 0;
   };
   // What of the box is not there yet.
-  absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
-                           const Box& box, DType dtype, Batch& batch);
-  absl::Status copy_devices(const CommandBody& body, const VersionKey& from, const VersionKey& to, Batch& batch,
-                            ReplyBody& reply);
-  absl::Status copy_shown(const VersionKey& shown);
+  absl::Status copy_box_in(const Location& src, const state::VersionKey& from, const state::VersionKey& to,
+                           TensorId tensor, const tensor::Box& box, tensor::DType dtype, Batch& batch);
+  absl::Status copy_devices(const CommandBody& body, const state::VersionKey& from, const state::VersionKey& to,
+                            Batch& batch, ReplyBody& reply);
+  absl::Status copy_shown(const state::VersionKey& shown);
   absl::Status stats_held(const CommandBody& body, ReplyBody& reply) const;
-  absl::Status digest_held(const VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes,
+  absl::Status digest_held(const state::VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes,
                            ReplyBody& reply) const;
 
   Holdings& holdings_;
@@ -50,4 +50,4 @@ class HostCopies {
   std::map<int32_t, std::vector<Shown>> shown_;  // by job
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

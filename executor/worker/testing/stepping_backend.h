@@ -6,9 +6,9 @@
 #include "executor/device/testing/forwarding_backend.h"
 #include "ptc/state/transform/testing/looping_device.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
-class SteppingBackend final : public ForwardingBackend {
+class SteppingBackend final : public device::ForwardingBackend {
  public:
   explicit SteppingBackend(std::shared_ptr<transform::LoopingDevice> computes) : device(std::move(computes)) {}
   absl::StatusOr<std::shared_ptr<transform::Device>> steps_at(const std::byte*) override {
@@ -20,4 +20,4 @@ class SteppingBackend final : public ForwardingBackend {
   bool full = false;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -10,7 +10,9 @@
 #include "ptc/proto/control.pb.h"
 #include "ptc/state/collection/collection_file.h"
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
+
+using state::StateVersion;
 
 std::string text_of(const Collection& side) { return collection::collection_text(side, {}); }
 
@@ -37,25 +39,27 @@ CommandBody round_body(int64_t to_epoch, int32_t round, int32_t hop) {
   return body;
 }
 
-const NcclLibrary& fake_nccl() {
-  static const NcclLibrary library = NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
+const nccl::NcclLibrary& fake_nccl() {
+  static const nccl::NcclLibrary library = nccl::NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
   return library;
 }
 
 SmallCluster::SmallCluster(const SmallClusterOptions& options) : options_(options) {
   const bool one_process = options.reach == Reach::kOneProcess;
   if (has_nccl() || one_process)
-    backend_ = make_host_backend({.devices_per_gpu = options.reach == Reach::kNcclOnePerDevice ? 1 : options.gpus});
+    backend_ =
+        device::make_host_backend({.devices_per_gpu = options.reach == Reach::kNcclOnePerDevice ? 1 : options.gpus});
   if (one_process) locals_ = std::make_shared<LocalStores>();
   workers_.resize(static_cast<size_t>(options.hosts));
   std::vector<HostId> all;
   for (int host = 0; host < options.hosts; ++host) all.push_back(HostId(host));
   for (int host = 0; host < options.hosts; ++host) {
     const auto at = static_cast<size_t>(host);
-    transports_.push_back(std::make_unique<LoopbackTransport>(network_, [this, at](std::string_view request) {
-      ++fetches_;
-      return workers_[at]->places().answer(request);
-    }));
+    transports_.push_back(
+        std::make_unique<transport::LoopbackTransport>(network_, [this, at](std::string_view request) {
+          ++fetches_;
+          return workers_[at]->places().answer(request);
+        }));
     workers_[at] = std::make_unique<Worker>(
         Worker::Options{.host = HostId(host),
                         .segments = {.capacity = int64_t{1} << 32, .limit = options.limit, .leave_free = 0},
@@ -95,7 +99,8 @@ void SmallCluster::introduce() {
 }
 
 absl::StatusOr<ReplyBody> SmallCluster::call(int host, const CommandBody& body) {
-  const Reply reply = workers_[static_cast<size_t>(host)]->handle({.what = "test", .body = body.SerializeAsString()});
+  const rpc::Reply reply =
+      workers_[static_cast<size_t>(host)]->handle({.what = "test", .body = body.SerializeAsString()});
   if (!reply.status.ok()) return reply.status;
   ReplyBody parsed;
   SCALAI_CHECK(parsed.ParseFromString(reply.body));
@@ -236,9 +241,9 @@ void SmallCluster::lose(const std::vector<int>& devices) {
   introduce();
 }
 
-Store& SmallCluster::store(const Location& place) {
+state::Store& SmallCluster::store(const Location& place) {
   for (const auto& worker : workers_) {
-    if (Store* store = worker->places().own(place)) return *store;
+    if (state::Store* store = worker->places().own(place)) return *store;
   }
   check_failed(__FILE__, __LINE__, "a place of the cluster", place.str());
 }
@@ -262,4 +267,4 @@ std::string SmallCluster::timeless(ReplyBody reply) {
   return reply.ShortDebugString();
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

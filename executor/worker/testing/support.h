@@ -24,19 +24,19 @@ class ReplyBody;
 class TensorBox;
 }  // namespace scalai::proto
 
-namespace scalai::executor {
+namespace scalai::executor::worker {
 
 using collection::Collection;
 using proto::CommandBody;
 using proto::ReplyBody;
 
 inline constexpr int32_t kJob = 3;
-inline constexpr StateVersion kSnapshot = StateVersion::snapshot(1);
+inline constexpr state::StateVersion kSnapshot = state::StateVersion::snapshot(1);
 
-constexpr VersionKey epoch_of_job(int64_t epoch) { return {kJob, StateVersion::epoch(epoch)}; }
+constexpr state::VersionKey epoch_of_job(int64_t epoch) { return {kJob, state::StateVersion::epoch(epoch)}; }
 
 // The library that stands in for NCCL.
-const NcclLibrary& fake_nccl();
+const nccl::NcclLibrary& fake_nccl();
 
 inline Collection at_epoch(Collection side, int64_t epoch) {
   side.epoch = epoch;
@@ -84,29 +84,31 @@ class SmallCluster {
   void commit(int64_t epoch);
   void forget(int64_t epoch);
   // All of each device's pieces into one host's memory: its own host's, or the hub's.
-  void stage(const Collection& from, HostId hub, StateVersion to, const std::set<DeviceId>& lost = {});
+  void stage(const Collection& from, HostId hub, state::StateVersion to, const std::set<DeviceId>& lost = {});
   // What each host's devices hold, into its memory.
-  void snapshot(const Collection& from, StateVersion to);
+  void snapshot(const Collection& from, state::StateVersion to);
   void lose(const std::vector<int>& devices);
 
   Worker& worker(int host) { return *workers_[static_cast<size_t>(host)]; }
-  Store& store(const Location& place);
+  state::Store& store(const Location& place);
   // How often somebody asked through the transport.
   int fetches() const { return fetches_; }
 
   static int64_t bytes_of(const Collection& side);
 
  private:
-  static int64_t packed_bytes_of(const Box& box, DType dtype) { return box.volume() * tensor::size_of(dtype); }
+  static int64_t packed_bytes_of(const tensor::Box& box, tensor::DType dtype) {
+    return box.volume() * tensor::size_of(dtype);
+  }
   static std::string timeless(ReplyBody reply);
 
   const SmallClusterOptions options_;
-  LoopbackNetwork network_;
-  std::vector<std::unique_ptr<LoopbackTransport>> transports_;
-  std::shared_ptr<Backend> backend_;
+  transport::LoopbackNetwork network_;
+  std::vector<std::unique_ptr<transport::LoopbackTransport>> transports_;
+  std::shared_ptr<device::Backend> backend_;
   std::shared_ptr<LocalStores> locals_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::atomic<int> fetches_ = 0;
 };
 
-}  // namespace scalai::executor
+}  // namespace scalai::executor::worker

@@ -44,7 +44,7 @@ std::string this_machine() { return ""; }
 
 namespace {
 
-std::string this_machine() { return short_name(executor::machine_name()); }
+std::string this_machine() { return short_name(executor::rpc::machine_name()); }
 
 class RunningStep final : public HeldStep {
  public:

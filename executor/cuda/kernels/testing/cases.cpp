@@ -4,7 +4,11 @@
 
 #include "ptc/state/tensor/convert.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
+
+using tensor::Box;
+using tensor::DType;
+
 namespace {
 using tensor::Shape;
 
@@ -159,7 +163,7 @@ ContentCases every_type_and_via() {
     std::vector<std::optional<DType>> vias = {std::nullopt, DType::kI32};
     for (const DType via : kFloats) vias.push_back(via);
     for (const auto& via : vias) {
-      const Content content{ContentKey::of("w"), shape, 7, via};
+      const state::Content content{state::ContentKey::of("w"), shape, 7, via};
       const Box part({1, 65400}, {3, 65600});
       add(cases, {content, part, part, dtype}, 0);
       if (via) continue;
@@ -209,8 +213,8 @@ std::string ContentCase::str() const {
          content.shape.str() + (content.via ? " via " + std::string(name_of(*content.via)) : "");
 }
 
-std::vector<BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst) {
-  std::vector<BoxCopy> copies;
+std::vector<device::BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst) {
+  std::vector<device::BoxCopy> copies;
   for (const CopyCase& one : cases.cases) {
     if (one.zero) continue;
     copies.push_back(
@@ -245,4 +249,4 @@ std::vector<std::byte> bytes_for_cases(Random& random, int64_t count) {
   return bytes;
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -10,15 +10,15 @@
 #include "executor/cuda/kernels/batch.h"
 #include "ptc/base/random.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 // Places are offsets in an array that begins at a multiple of 16. copies_of() and zeros_of() refer to the arrays.
 struct CopyCase {
-  Box part;
-  Box src_box;
-  Box dst_box;
-  DType src_type = DType::kU8;
-  DType dst_type = DType::kU8;
+  tensor::Box part;
+  tensor::Box src_box;
+  tensor::Box dst_box;
+  tensor::DType src_type = tensor::DType::kU8;
+  tensor::DType dst_type = tensor::DType::kU8;
   bool zero = false;
   int64_t src_at = 0;
   int64_t dst_at = 0;
@@ -30,7 +30,7 @@ struct CopyCases {
   int64_t src_bytes = 0;
   int64_t dst_bytes = 0;
 };
-std::vector<BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst);
+std::vector<device::BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst);
 std::vector<BoxZero> zeros_of(const CopyCases& cases, std::byte* dst);
 
 // Every conversion at aligned and unaligned places, every run length up to 300 bytes at every alignment, random parts
@@ -38,10 +38,10 @@ std::vector<BoxZero> zeros_of(const CopyCases& cases, std::byte* dst);
 std::vector<CopyCases> copy_cases(uint64_t seed);
 
 struct ContentCase {
-  Content content;
-  Box part;
-  Box box;
-  DType dtype = DType::kF32;
+  state::Content content;
+  tensor::Box part;
+  tensor::Box box;
+  tensor::DType dtype = tensor::DType::kF32;
   int64_t at = 0;
   std::string str() const;
 };
@@ -56,4 +56,4 @@ std::vector<ContentCases> content_cases(uint64_t seed);
 // Random bytes: all kinds of numbers, infinities and NaN, for every type.
 std::vector<std::byte> bytes_for_cases(Random& random, int64_t count);
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels

@@ -8,7 +8,7 @@
 
 #include "executor/cuda/kernels/kernels.h"
 
-namespace scalai::executor::kernels {
+namespace scalai::executor::cuda::kernels {
 
 #define ASSERT_CUDA(expression)                                                      \
   do {                                                                               \
@@ -63,4 +63,4 @@ inline std::vector<std::byte> downloaded(const DeviceArray& array, size_t size) 
   return bytes;
 }
 
-}  // namespace scalai::executor::kernels
+}  // namespace scalai::executor::cuda::kernels
