@@ -1,5 +1,6 @@
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/cluster/catalogue.h"
+#include "ptc/cost/step/software.h"
 #include "ptc/state/model/catalogue.h"
 
 namespace scalai::apps {
@@ -17,8 +18,11 @@ std::vector<OptionSpec> what_trains() {
       count_option("global-batch", "N", "Samples a step."),
       count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
       choice_option("precision", "P", "Training precision.", step::precision_names(), "bf16"),
-      choice_option("gradients", "P", "Number format of gradients (that of the precision if not given).",
-                    step::gradient_names(), ""),
+      suggesting(text_option("software", "NAME",
+                             "The program that trains, as in megatron-core-0.16 or torchtitan: kernels, overlap and "
+                             "number formats of its recipes where the options below do not say them."),
+                 step::software_names()),
+      choice_option("gradients", "P", "Number format of gradients.", step::gradient_names(), ""),
       choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
       choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
                     {"1f1b", "gpipe", "2bw"}, "1f1b"),
@@ -34,9 +38,6 @@ std::vector<OptionSpec> what_trains() {
                     "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
                     "autumn 2024 and later; early: fused, with flash attention of the first generation.",
                     choices(step::kKernelNames), "fused"),
-      choice_option("framework", "F",
-                    "Whose training loop it is: DeepSpeed's and Aleph Alpha Scaling's pipelines wait for each message.",
-                    choices(step::kFrameworkNames), "megatron"),
       choice_option("dispatch", "D",
                     "How tokens get to their experts: a copy for each expert (NCCL), or once to each host and GPU "
                     "(DeepEP, HybridEP).",
@@ -108,7 +109,8 @@ std::vector<OptionSpec> what_is_searched() {
                   "Recomputation that is tried (none, selective and full if not given). Further: full-first-N and "
                   "full-every-N, whole layers of each chunk; op, every other product and what is cheap; modules joined "
                   "by \"+\", of core_attn, layernorm, moe_act, mlp, moe."),
-      list_option("zero", "N,…", "ZeRO stages that are tried, 0 to 3 (1, and that of --from, if not given)."),
+      list_option("zero", "N,…",
+                  "ZeRO stages that are tried, 0 to 3 (1, or that of --software, and that of --from, if not given)."),
       choice_option("planner", "P", "Whose equations choose: ours, or those of PipeDream-2BW.",
                     {"scalai", "pipedream-2bw"}, "scalai")};
 }

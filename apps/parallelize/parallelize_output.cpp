@@ -121,7 +121,8 @@ class Printer {
                                    fewer_ ? "up to " : "", space.gpus, gpu_names(), space.host.gpus, base.global_batch);
     if (transformer()) text += fmt::format(" × {} tokens", base.sequence);
     return text +
-           fmt::format(", {}, {}; best by {}\n", base.precision.name, name_of(base.schedule), name_of(objective()));
+           fmt::format(", {}, {}; best by {}\n", base.precision.name, name_of(base.schedule), name_of(objective())) +
+           (request_.software.empty() ? "" : fmt::format("trained by {}\n", request_.software));
   }
 
   // "a100-80g", of several kinds "a100-80g/v100-32g".
@@ -233,7 +234,7 @@ class Printer {
     cluster::GpuKind gpu = space.host.gpu;
     for (const cluster::Host& one : space.host_kinds)
       if (one.gpu.name == name && gpu.name != name) gpu = one.gpu;
-    return step::step_accuracy(gpu, space.base.precision.math, request_.shape.experts > 0);
+    return step::step_accuracy(gpu, space.base.precision.math, request_.shape.experts > 0, request_.given);
   }
 
   std::string notes() const {
@@ -360,6 +361,7 @@ class Printer {
                           {"too_large", result.too_large},
                           {"bounded_away", result.bounded_away},
                           {"unreachable", result.unreachable}}}};
+    if (!request_.software.empty()) out["software"] = request_.software;
     if (!result.idle.empty()) out["idle"] = result.idle;
     if (found_.not_planned > 0) out["changes_not_planned"] = found_.not_planned;
     if (!request_.network_of.empty())

@@ -9,6 +9,7 @@
 
 #include "apps/common/cluster_limits.h"
 #include "apps/common/model_options.h"
+#include "apps/parallelize/parallelize_software.h"
 #include "apps/parallelize/parallelize_storage.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -45,6 +46,7 @@ class Reader {
     read_tried();
     read_layouts();
     read_machines();
+    if (model_known_ && machines_known_) read_software(arguments_, problems_, request_);
     read_storage(arguments_, problems_, request_);
     if (machines_known_) {
       read_devices();
@@ -86,20 +88,6 @@ class Reader {
         "sequence", model_known_ ? static_cast<int>(std::max<int64_t>(1, request_.model.sequence)) : 1, kMostSamples);
     base().precision = step::find_precision(arguments_.text("precision"), optimizer).value();
     base().schedule = step::find_schedule(arguments_.text("schedule")).value();
-    base().overlap = step::find_overlap(arguments_.text("overlap")).value();
-    base().data_overlap = step::find_data_overlap(arguments_.text("dp-overlap")).value();
-    base().kernels = step::find_kernels(arguments_.text("kernels")).value();
-    base().framework = step::find_framework(arguments_.text("framework")).value();
-    base().dispatch = step::find_dispatch(arguments_.text("dispatch")).value();
-    if (arguments_.has("loss")) base().loss = step::find_loss(arguments_.text("loss")).value();
-    base().expert_overlap = arguments_.flag("expert-overlap");
-    base().cuda_graphs = arguments_.flag("cuda-graphs");
-    base().grouped_experts = arguments_.flag("grouped-experts");
-    base().bucket = positive("bucket", 0, int64_t{1} << 30);
-    if (arguments_.has("gradients"))
-      base().precision.gradient_bytes = step::find_gradient_bytes(arguments_.text("gradients")).value();
-    base().flash_attention = !arguments_.flag("no-flash-attention");
-    base().sequence_parallel = !arguments_.flag("no-sequence-parallel");
     base().whole_batches = !arguments_.flag("partial-batches");
     read_batch_tolerance();
     const std::string& name = base().precision.name;

@@ -8,6 +8,7 @@
 #include "apps/common/problems.h"
 #include "ptc/base/command.h"
 #include "ptc/cluster/cluster.h"
+#include "ptc/cost/step/calibration.h"
 #include "ptc/cost/step/search.h"
 #include "ptc/state/collection/collection.h"
 
@@ -33,7 +34,9 @@ struct ParallelizeRequest {
   int64_t offload_bytes = 0;     // state and activations that stay on a GPU; 0 = all. Then any size is priced …
   int64_t gpu_memory_bytes = 0;  // … and this is what a GPU has
   std::string network_of;        // host kind whose NICs replace a missing --nic; "" = not needed
-  bool uniform = true;           // space.host describes all of the hardware
+  std::string software;          // that trains, where it is named: "megatron-core-0.16"
+  step::Given given = step::Given::kFlags;  // of it
+  bool uniform = true;                      // space.host describes all of the hardware
 };
 
 std::vector<OptionSpec> parallelize_options();

@@ -248,6 +248,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"labs/validation/policies/small_orders_set.cpp", "a set of validation.h; validation_test runs it"},
       {"labs/validation/policies/small_shares_set.cpp", "a set of validation.h; validation_test runs it"},
       {"labs/validation/policies/pollux_set.cpp", "a set of validation.h; minutes long, validation_test names it"},
+      {"apps/parallelize/parallelize_software.cpp", "parallelize.case: --software"},
       {"apps/parallelize/parallelize_storage.cpp",
        "--storage of it; parallelize_command_test gives good and bad rates"},
       {"apps/parallelize/two_bw_output.cpp", "--planner=pipedream-2bw of it; parallelize_command_test reads it"},

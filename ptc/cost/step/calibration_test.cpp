@@ -29,10 +29,24 @@ TEST(StepAccuracy, IsNotThatOfAKindWithOtherRates) {
   EXPECT_EQ(step_accuracy(gpu, Math::kBF16, false).group, "other GPUs");
 }
 
+TEST(StepAccuracy, IsThatOfWhatIsGiven) {
+  const auto width = [](Given given) {
+    const StepAccuracy known = step_accuracy("a100-40g", Math::kBF16, false, given);
+    EXPECT_EQ(known.given, given);
+    return known.high / known.low;
+  };
+  EXPECT_LT(width(Given::kFlags), width(Given::kSoftware));
+  EXPECT_LT(width(Given::kSoftware), width(Given::kNothing));
+}
+
 TEST(StepAccuracy, IsSaid) {
   const StepAccuracy known{"dense A100 16-bit", true, 291, 0.95, 1.35}, unknown{"other GPUs", false, 30, 0.5, 2};
   EXPECT_EQ(text_of(known, "a100-40g"),
             "nine in ten of 291 published steps (dense A100 16-bit) took 0.95 to 1.35 times as long");
+  StepAccuracy guessed = known;
+  guessed.given = Given::kNothing;
+  EXPECT_EQ(text_of(guessed, "a100-40g"),
+            "nine in ten of 291 published steps (dense A100 16-bit), of any software, took 0.95 to 1.35 times as long");
   EXPECT_EQ(text_of(unknown, "v100-32g"),
             "step times are not calibrated for v100-32g: it may take 0.50 to 2.00 times as long");
 }

@@ -1,0 +1,69 @@
+#pragma once
+// Programs that train, by version: kernels, overlap, number formats and dispatch that their recipes choose where a user
+// says nothing. Data: software/*.textproto, each with its sources. Values; any thread may call.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/cluster/cluster.h"
+#include "ptc/cost/step/training.h"
+
+namespace scalai::step {
+
+// What a recipe sets of Training; nothing where it leaves it.
+struct SoftwareSettings {
+  std::optional<Kernels> kernels;
+  std::optional<Overlap> overlap;
+  std::optional<DataOverlap> data_overlap;
+  std::optional<Framework> framework;
+  std::optional<Loss> loss;
+  std::optional<Dispatch> dispatch;
+  std::optional<double> gradient_bytes, optimizer_bytes;  // of a parameter
+  std::optional<bool> expert_overlap, cuda_graphs, grouped_experts, sequence_parallel, flash_attention;
+  std::optional<int64_t> bucket;
+  std::vector<int> zero;  // stages that are tried; empty: as it is
+};
+
+// A version of a program.
+struct Software {
+  // Settings where all that is given holds. The first case of a version has no conditions.
+  struct Case {
+    std::optional<bool> experts, fp8;
+    std::vector<std::string> gpus;  // beginnings of GPU kinds; empty: all
+    SoftwareSettings settings;
+  };
+  std::string program, version, title;
+  std::vector<std::string> sources;
+  std::vector<std::string> default_for;  // beginnings of GPU kinds; "": all that no other program names
+  std::vector<Case> cases;               // in their order; later ones override
+
+  std::string name() const { return program + "-" + version; }
+};
+
+// All programs, "megatron-core", each followed by its versions, "megatron-core-0.16", the newest first.
+std::vector<std::string> software_names();
+// The newest version of a program, or the newest that is not after the one named: megatron-core-0.15 finds 0.13.
+// InvalidArgument: unknown, with the names; or older than all.
+absl::StatusOr<Software> find_software(std::string_view name);
+// What a user of such GPUs runs today.
+const Software& default_software(std::string_view gpu_kind);
+
+// Who runs it, which decides between cases.
+struct SoftwareUse {
+  std::string_view gpu_kind;
+  bool experts = false;  // the model is a mixture of experts
+};
+// What `software` says for this use: its cases one over the other. `math` decides between cases, too.
+SoftwareSettings settings_of(const Software& software, const SoftwareUse& use, Math math);
+// Sets what `settings` has and leaves the rest of `training`. The precision is set before: bytes of gradients and of
+// the optimizer belong to it.
+void apply(const SoftwareSettings& settings, Training& training);
+
+// For files of one's own and for tests; errors have file, line and column.
+absl::StatusOr<std::vector<Software>> parse_software(const std::string& text, const std::string& file);
+
+}  // namespace scalai::step
