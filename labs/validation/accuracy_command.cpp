@@ -150,6 +150,28 @@ std::string groups_text(const Tables& tables) {
   return text.text(stdout_screen());
 }
 
+// Steps with what the recipe says, and with presets alone.
+std::string presets_text(const Tables& tables) {
+  Table text({"steps of", "with flags>", "mean error>", "bias>", "software named>", "mean error>", "bias>",
+              "nine in ten>", "guessed>", "mean error>", "bias>", "nine in ten>", "refused>"});
+  for (const auto& group : step::validation::groups_of(tables)) {
+    if (group.flags.count == 0) continue;
+    std::vector<std::string> cells = {group.group};
+    const auto add = [&](const Summary& one, const step::validation::RatioInterval* interval) {
+      cells.push_back(fmt::format("{}", one.count));
+      cells.push_back(one.count == 0 ? "-" : size_of_error(one.mape, false));
+      cells.push_back(one.count == 0 ? "-" : signed_error(one.bias, false));
+      if (interval != nullptr) cells.push_back(fmt::format("{:.2f} to {:.2f}", interval->low, interval->high));
+    };
+    add(group.flags, nullptr);
+    add(group.named, &group.named_interval);
+    add(group.guessed, &group.guessed_interval);
+    cells.push_back(fmt::format("{}", group.refused));
+    text.row(std::move(cells));
+  }
+  return text.text(stdout_screen());
+}
+
 std::string fitted_text(const Tables& tables) {
   std::string text;
   for (const TableResult& table : tables) {
@@ -165,14 +187,20 @@ void print_tables(const Tables& tables, bool rows) {
     if (rows || tables.size() == 1) print("{}\n", table_text(table));
   }
   print(
-      "{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a pause if nothing was fitted on it.\n"
-      "Nine in ten: published time over predicted time of the held-out steps.\n"
+      "{}\n{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a pause if nothing was fitted on "
+      "it.\n"
+      "Nine in ten: published time over predicted time of the held-out steps; without flags of all, for a further "
+      "source.\n"
+      "With flags: as the recipe has them. Software named, guessed: layout, micro-batch, batch, sequence and "
+      "precision\n"
+      "are given, all else is of the program that trained, or of what such GPUs run today (scalai parallelize "
+      "--software).\n"
       "Error: of the step's time where it is a step, else of the value; points where the values are\n"
       "percentages. Mean error, largest and bias are of predicted rows. Constant MFU, constant HFU: mean error of\n"
       "taking the mean utilisation of the fitted rows, without and with what is computed again; best HFU: of the one "
       "that\n"
       "would be best for the table, chosen with its rows known.\n\nNot modelled:\n",
-      overview(tables), groups_text(tables), fitted_text(tables));
+      overview(tables), groups_text(tables), presets_text(tables), fitted_text(tables));
   for (const std::string& what : step::validation::not_modelled()) print("  {}\n", what);
 }
 
@@ -213,6 +241,10 @@ Json row_json(const RowResult& row, const std::string& kind) {
     json["problem"] = row.problem;
   }
   if (!row.assumed.empty()) json["assumed"] = row.assumed;
+  if (!row.group.empty()) json["group"] = row.group;
+  if (row.named_error) json["software_named_error"] = *row.named_error;
+  if (row.guessed_error) json["software_guessed_error"] = *row.guessed_error;
+  if (!row.refused.empty()) json["refused"] = row.refused;
   if (row.constant_mfu_error) json["constant_mfu_error"] = *row.constant_mfu_error;
   if (row.constant_hfu_error) json["constant_hfu_error"] = *row.constant_hfu_error;
   return json;

@@ -37,6 +37,10 @@ struct RowResult {
   // Seconds of the step at the peak: by model FLOPs, and by hardware FLOPs.
   double model_peak_s = 0, hardware_peak_s = 0;
   std::optional<double> constant_mfu_error, constant_hfu_error;
+  // Of what a user gives who knows no flag (price_by_preset): with the software named, and with that of the GPU's
+  // generation. Nothing: the table does not say the software, or the answer is that it does not fit.
+  std::optional<double> named_error, guessed_error;
+  std::string refused;  // why the run, which ran, would not be answered with its software named
 };
 
 struct Goal {
@@ -50,6 +54,10 @@ struct GroupResult {
   std::string group;
   Summary fit, held_out;     // fitted rows in neither
   double low = 1, high = 1;  // nine in ten of the held-out steps took `low` to `high` times the prediction
+  // Of all rows of steps: with flags as the recipe has them, its software named, that of the GPU's generation.
+  Summary flags, named, guessed;
+  RatioInterval named_interval, guessed_interval;
+  int refused = 0;  // ran, and would be refused with its software named
 };
 
 struct TableResult {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "ptc/base/status.h"
 
@@ -20,6 +23,30 @@ Summary summarize(std::span<const double> errors) {
     if (std::abs(error) > std::abs(summary.largest)) summary.largest = error;
   }
   return summary;
+}
+
+RatioInterval interval_of(std::span<const RatioOfSource> ratios) {
+  if (ratios.empty()) return {};
+  std::map<std::string_view, int> rows;
+  for (const RatioOfSource& one : ratios) ++rows[one.source];
+  std::vector<std::pair<double, double>> weighed;  // ratio, weight
+  double sum = 0;
+  for (const RatioOfSource& one : ratios) {
+    weighed.emplace_back(one.ratio, 1 / std::sqrt(rows[one.source]));
+    sum += weighed.back().second;
+  }
+  std::sort(weighed.begin(), weighed.end());
+  const auto quantile = [&](double share) {
+    double before = 0;
+    for (const auto& [ratio, weight] : weighed) {
+      before += weight;
+      if (before >= share * sum) return ratio;
+    }
+    return weighed.back().first;
+  };
+  const double widened = 1 + 1.5 / static_cast<double>(rows.size());
+  const double low = quantile(0.05), high = quantile(0.95);
+  return {low < 1 ? std::pow(low, widened) : low, high > 1 ? std::pow(high, widened) : high};
 }
 
 std::optional<double> kendall_tau(std::span<const double> a, std::span<const double> b) {

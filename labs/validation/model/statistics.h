@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace scalai::step::validation {
 
@@ -14,6 +15,19 @@ struct Summary {
   double bias = 0;     // mean error
 };
 Summary summarize(std::span<const double> errors);  // all 0 without errors
+
+// Of sources of numbers, the interval that holds nine in ten of what a further source would say.
+//
+// The 5 % and 95 % quantiles of all ratios, with each source weighed by the root of its rows; logarithms of both ends
+// times 1 + 1.5 / sources, because few sources know little of others. A test leaves out each source in turn.
+struct RatioOfSource {
+  std::string_view source;
+  double ratio = 1;  // published / predicted
+};
+struct RatioInterval {
+  double low = 1, high = 1;
+};
+RatioInterval interval_of(std::span<const RatioOfSource> ratios);  // 1 to 1 without ratios
 
 // Kendall's tau-b of two rankings of the same rows (Kendall 1945): (concordant − discordant) pairs over the geometric
 // mean of the numbers of pairs that each ranking separates; 1 = same order, −1 = reversed. nullopt: fewer than two

@@ -34,6 +34,18 @@ std::string group_of(const TrainingRun& run) {
   return std::string(step_accuracy(run.host.gpu.name, run.training.precision.math, run.model.experts > 0).group);
 }
 
+// Errors with presets alone.
+void add_presets(const TrainingRun& run, RowResult& result) {
+  const auto error = [&](const Software& software) -> std::optional<double> {
+    const PricedRun priced = price_by_preset(run, software);
+    if (priced.step_s == 0) result.refused = priced.problem;
+    return priced.step_s == 0 ? std::nullopt : std::optional<double>(priced.step_s / result.published_s - 1);
+  };
+  result.guessed_error = error(default_software(run.host.gpu.name));
+  result.refused.clear();
+  if (!run.software.empty()) result.named_error = error(find_software(run.software).value());
+}
+
 }  // namespace
 
 bool held_out(const std::string& table, const std::string& label) {
@@ -77,6 +89,7 @@ RowResult step_result(RowReader& row, const Models& models) {
   result.error = result.predicted_s / result.published_s - 1;
   result.rank_predicted = result.model_peak_s / result.predicted_s;
   result.exact = rounds_to(result.predicted, result.published_text);
+  add_presets(published, result);
   return result;
 }
 

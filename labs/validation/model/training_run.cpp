@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "labs/validation/model/internal/printed.h"
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
@@ -101,6 +103,37 @@ Hardware hardware_of_run(const TrainingRun& run) {
 
 void add_note(std::string& notes, const std::string& note) { notes += (notes.empty() ? "" : ", ") + note; }
 
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+// The fastest of the searched sizes and of `recomputes` that needs at most `most_bytes` a GPU.
+PricedRun fastest(const TrainingRun& run, const std::vector<Recompute>& recomputes, double most_bytes) {
+  PricedRun best{.run = run};
+  std::string refusal;
+  for (const int micro_batch : micro_batches_of(run)) {
+    for (const int vpp : interleavings_of(run)) {
+      for (const Recompute& recompute : recomputes) {
+        TrainingRun candidate = run;
+        candidate.training.micro_batch = micro_batch;
+        candidate.training.recompute = recompute;
+        candidate.config.vpp = vpp;
+        if (const absl::Status status = check_workload(candidate.workload()); !status.ok()) {
+          if (refusal.empty()) refusal = message_of(status);
+          continue;
+        }
+        const double bytes = memory_bytes(candidate.workload());
+        if (bytes > most_bytes) {
+          refusal = fmt::format("needs {:.0f} GiB of memory a GPU", bytes / kGiB);
+          continue;
+        }
+        const double step_s = step_time(candidate.workload(), hardware_of_run(candidate)).step_s;
+        if (best.step_s == 0 || step_s < best.step_s) best = {.run = candidate, .step_s = step_s};
+      }
+    }
+  }
+  if (best.step_s == 0) best.problem = refusal.empty() ? "no micro-batch divides the batch" : refusal;
+  return best;
+}
+
 }  // namespace
 
 std::vector<std::string> run_columns() {
@@ -144,6 +177,7 @@ std::vector<std::string> run_columns() {
           "tensor_overlap",
           "tokens",
           "peak_tflops",
+          "software",
           "note"};
 }
 
@@ -189,41 +223,38 @@ TrainingRun read_run(RowReader& row, const Models& models) {
   run.ring_bytes_per_s = row.number("ring_gbps", 0) * 1e9 / 8;
   run.tokens = row.number("tokens", 0);
   run.peak_flops = row.number("peak_tflops", 0) * 1e12;
+  run.software = row.text("software", "");
+  if (!run.software.empty()) {
+    if (const auto found = find_software(run.software); !found.ok())
+      row.problem("software", message_of(found.status()));
+  }
   return run;
 }
 
 PricedRun price(const TrainingRun& run) {
   const bool searched = run.search_micro_batch || run.search_vpp;
-  PricedRun best{.run = run};
-  std::string refusal;
-  for (const int micro_batch : micro_batches_of(run)) {
-    for (const int vpp : interleavings_of(run)) {
-      TrainingRun candidate = run;
-      candidate.training.micro_batch = micro_batch;
-      candidate.config.vpp = vpp;
-      if (const absl::Status status = check_workload(candidate.workload()); !status.ok()) {
-        if (refusal.empty()) refusal = message_of(status);
-        continue;
-      }
-      const double bytes = memory_bytes(candidate.workload());
-      if (searched && bytes > static_cast<double>(run.host.gpu.memory_bytes)) {
-        if (refusal.empty()) refusal = fmt::format("needs {:.0f} GiB of memory a GPU", bytes / kGiB);
-        continue;
-      }
-      const double step_s = step_time(candidate.workload(), hardware_of_run(candidate)).step_s;
-      if (best.step_s == 0 || step_s < best.step_s) best = {.run = candidate, .step_s = step_s};
-    }
-  }
-  if (best.step_s == 0) {
-    best.problem = refusal.empty() ? "no micro-batch divides the batch" : refusal;
-    return best;
-  }
+  PricedRun best =
+      fastest(run, {run.training.recompute}, searched ? static_cast<double>(run.host.gpu.memory_bytes) : kUnlimited);
+  if (best.step_s == 0) return best;
   if (run.search_micro_batch) add_note(best.assumed, fmt::format("b {}", best.run.training.micro_batch));
   if (run.search_vpp) add_note(best.assumed, fmt::format("vpp {}", best.run.config.vpp));
   const double bytes = memory_bytes(best.run.workload()), there = static_cast<double>(run.host.gpu.memory_bytes);
   if (bytes > there)
     add_note(best.assumed, fmt::format("our memory: {:.0f} of {:.0f} GiB", bytes / kGiB, there / kGiB));
   return best;
+}
+
+PricedRun price_by_preset(const TrainingRun& run, const Software& software) {
+  TrainingRun plain = run;
+  plain.training = {.global_batch = run.training.global_batch,
+                    .micro_batch = run.training.micro_batch,
+                    .sequence = run.training.sequence,
+                    .precision = find_precision(run.training.precision.name).value(),
+                    .schedule = run.training.schedule};
+  const SoftwareUse use = {.gpu_kind = run.host.gpu.name, .experts = run.model.experts > 0};
+  apply(settings_of(software, use, plain.training.precision.math), plain.training);
+  return fastest(plain, {Recompute::kNone, Recompute::kSelective, Recompute::kFull},
+                 static_cast<double>(run.host.gpu.memory_bytes) * (1 + kMemoryError));
 }
 
 }  // namespace scalai::step::validation

@@ -7,6 +7,7 @@
 
 #include "labs/validation/model/published.h"
 #include "ptc/cluster/cluster.h"
+#include "ptc/cost/step/software.h"
 #include "ptc/cost/step/training.h"
 
 namespace scalai::step::validation {
@@ -22,6 +23,7 @@ struct TrainingRun {
   double tokens = 0;            // of the whole training, for days and GPU-hours
   double ring_bytes_per_s = 0;  // all rings of a host to others, where it was measured
   double peak_flops = 0;        // peak for printed shares; 0 = that of the GPU kind
+  std::string software;         // that trained; "": the table does not say
   bool search_micro_batch = false;
   bool search_vpp = false;
 
@@ -42,5 +44,10 @@ struct PricedRun {
   std::string problem;  // the reason of a missing prediction
 };
 PricedRun price(const TrainingRun& run);
+
+// The run as somebody prices it who gives model, GPUs, layout, micro-batch, batch, sequence and precision alone. All
+// else is of `software`; recomputation is the fastest of none, selective and full that fits the memory, to within the
+// error of peaks (kMemoryError), as for `scalai parallelize --layout`.
+PricedRun price_by_preset(const TrainingRun& run, const Software& software);
 
 }  // namespace scalai::step::validation

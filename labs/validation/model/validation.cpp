@@ -202,31 +202,73 @@ absl::StatusOr<std::vector<TableResult>> validate(const std::vector<TableFile>& 
   return results;
 }
 
-std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
-  struct Errors {
-    std::vector<double> fit, held_out;
+std::string source_of(const PublishedTable& table) {
+  const std::string source = table.said("source");
+  return source.substr(0, std::min({source.find(','), source.find(':'), source.find(';'), source.find(" at ")}));
+}
+
+namespace {
+
+// Rows of steps by what is given.
+struct GivenRows {
+  std::vector<double> errors;
+  std::vector<RatioOfSource> ratios;
+  void add(std::string_view source, double error) {
+    errors.push_back(error);
+    ratios.push_back({source, 1 / (1 + error)});
+  }
+};
+
+struct GroupRows {
+  std::vector<double> fit, held_out;
+  GivenRows flags, named, guessed;
+  int refused = 0;
+};
+
+GroupResult result_of(const std::string& name, const GroupRows& rows) {
+  // From the largest prediction on: published / predicted.
+  std::vector<double> held = rows.held_out;
+  std::sort(held.begin(), held.end(), std::greater<>());
+  const auto ratio = [&](double share) {
+    return held.empty()
+               ? 1
+               : 1 / (1 + held[static_cast<size_t>(std::lround(share * static_cast<double>(held.size() - 1)))]);
   };
-  std::map<std::string, Errors> errors;
+  return {.group = name,
+          .fit = summarize(rows.fit),
+          .held_out = summarize(rows.held_out),
+          .low = ratio(0.05),
+          .high = ratio(0.95),
+          .flags = summarize(rows.flags.errors),
+          .named = summarize(rows.named.errors),
+          .guessed = summarize(rows.guessed.errors),
+          .named_interval = interval_of(rows.named.ratios),
+          .guessed_interval = interval_of(rows.guessed.ratios),
+          .refused = rows.refused};
+}
+
+}  // namespace
+
+std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
+  std::map<std::string, std::string> sources;  // by table
+  for (const TableResult& table : tables) sources[table.table.name] = source_of(table.table);
+  std::map<std::string, GroupRows> groups;
   for (const TableResult& table : tables) {
+    const std::string& source = sources[table.table.name];
     for (const RowResult& row : table.rows) {
       if (row.group.empty() || row.fitted || !row.problem.empty()) continue;
-      Errors& group = errors[row.group];
+      GroupRows& group = groups[row.group];
       (row.held_out ? group.held_out : group.fit).push_back(row.error);
+      if (!row.guessed_error && !row.named_error && row.refused.empty()) continue;
+      group.flags.add(source, row.error);
+      if (row.named_error) group.named.add(source, *row.named_error);
+      if (row.guessed_error) group.guessed.add(source, *row.guessed_error);
+      group.refused += row.refused.empty() ? 0 : 1;
     }
   }
-  std::vector<GroupResult> groups;
-  for (const auto& [name, of] : errors) {
-    // From the largest prediction on: published / predicted.
-    std::vector<double> held = of.held_out;
-    std::sort(held.begin(), held.end(), std::greater<>());
-    const auto ratio = [&](double share) {
-      return held.empty()
-                 ? 1
-                 : 1 / (1 + held[static_cast<size_t>(std::lround(share * static_cast<double>(held.size() - 1)))]);
-    };
-    groups.push_back({name, summarize(of.fit), summarize(of.held_out), ratio(0.05), ratio(0.95)});
-  }
-  return groups;
+  std::vector<GroupResult> results;
+  for (const auto& [name, rows] : groups) results.push_back(result_of(name, rows));
+  return results;
 }
 
 std::vector<std::string> not_modelled() {
