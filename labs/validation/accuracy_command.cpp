@@ -272,11 +272,22 @@ void print_json(const Tables& tables) {
     all.push_back(std::move(json));
   }
   Json groups = Json::array();
-  for (const auto& group : step::validation::groups_of(tables))
+  const auto with_interval = [](const Summary& summary, const step::validation::RatioInterval& interval) {
+    Json json = summary_json(summary);
+    json["published_over_predicted"] = {interval.low, interval.high};
+    return json;
+  };
+  for (const auto& group : step::validation::groups_of(tables)) {
     groups.push_back({{"group", group.group},
                       {"fit", summary_json(group.fit)},
                       {"held_out", summary_json(group.held_out)},
                       {"published_over_predicted", {group.low, group.high}}});
+    if (group.flags.count == 0) continue;
+    groups.back()["with_flags"] = summary_json(group.flags);
+    groups.back()["software_named"] = with_interval(group.named, group.named_interval);
+    groups.back()["software_guessed"] = with_interval(group.guessed, group.guessed_interval);
+    groups.back()["refused"] = group.refused;
+  }
   print("{}\n", json_text(Json{{"groups", std::move(groups)},
                                {"tables", std::move(all)},
                                {"not_modelled", step::validation::not_modelled()}},
