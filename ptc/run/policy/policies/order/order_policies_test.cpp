@@ -12,7 +12,8 @@ TEST(OrderPolicies, AreTheOnesThatTheReadmeHas) {
     EXPECT_EQ(info.family, "order");
     EXPECT_NE(order::make_order_policy(info.name), nullptr) << info.name;
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("fifo", "fifo-backfill", "sjf", "srtf", "srsf", "priority", "tiresias", "afs-l"));
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("fifo", "fifo-backfill", "sjf", "srtf", "srsf", "priority", "tiresias", "afs-l"));
 }
 
 // Jobs of 10 s that come at 5 and 15 s, asked about once a minute.
