@@ -68,6 +68,15 @@ Basis constant(const char* phase, double used, double preset, const char* from) 
   return {phase, "assumed", from, {}, {}, ""};
 }
 
+}  // namespace
+
+step::StepAccuracy accuracy_of(const cluster::GpuKind& gpu, const scenario::JobSpec& job) {
+  return step::step_accuracy(gpu, job.training.precision.math, job.shape.experts > 0,
+                             job.software.empty() ? step::Given::kFlags : step::Given::kSoftware);
+}
+
+namespace {
+
 Basis step(const control::RunReport& report) {
   if (!report.recorder.trained.empty()) return {"step", "measured", "this run", {}, {}, ""};
   const scenario::Scenario& scenario = *report.scenario;
@@ -80,7 +89,7 @@ Basis step(const control::RunReport& report) {
     if (!computed(report.jobs[j])) continue;
     const scenario::JobSpec& job = scenario.jobs[j];
     for (const cluster::Host& host : scenario.cluster.hosts) {
-      const auto accuracy = step::step_accuracy(host.gpu, job.training.precision.math, job.shape.experts > 0);
+      const auto accuracy = accuracy_of(host.gpu, job);
       const bool first = line.from.empty();
       line.low = first ? accuracy.low : std::min(*line.low, accuracy.low);
       line.high = first ? accuracy.high : std::max(*line.high, accuracy.high);

@@ -51,7 +51,7 @@ std::pair<std::string, Steps> gpu_kind_of(const control::RunReport& report, cons
   for (const DeviceId device : span.devices) {
     const cluster::GpuKind& gpu =
         scenario.cluster.hosts[static_cast<size_t>(scenario.cluster.host_of(device).value)].gpu;
-    const auto accuracy = step::step_accuracy(gpu, job.training.precision.math, job.shape.experts > 0);
+    const auto accuracy = accuracy_of(gpu, job);
     if (widest.first.empty() || accuracy.high - accuracy.low > widest.second.high - widest.second.low)
       widest = {"step " + gpu.name, {.low = accuracy.low, .high = accuracy.high}};
   }

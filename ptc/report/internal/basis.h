@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ptc/base/screen.h"
+#include "ptc/cost/step/calibration.h"
 #include "ptc/run/control/records.h"
 
 namespace scalai::report {
@@ -21,6 +22,9 @@ struct Basis {
   std::string unit;
   double given_s = 0;  // of the phase of each change: what the scenario gives, without an error (compilation)
 };
+
+// How far steps of a job on such GPUs may be off, by what its scenario gives.
+step::StepAccuracy accuracy_of(const cluster::GpuKind& gpu, const scenario::JobSpec& job);
 
 std::vector<Basis> basis_of(const control::RunReport& report);
 // Lines that fit the screen; "" without any.

@@ -92,6 +92,7 @@ struct JobSpec {
   double state_ratio = 1;    // bytes of the unscaled state / bytes of the state of `model`
   model::Recipe recipe;
   step::Training training;
+  std::string software;              // that trains, where it is named: "megatron-core-0.16"
   int gpus = 0;                      // number at the start
   std::vector<DeviceId> devices;     // or exactly these, in rank order (then gpus = devices.size())
   double submit_s = 0;               // arrival

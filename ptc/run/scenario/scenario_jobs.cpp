@@ -376,7 +376,8 @@ JobSpec JobBuilder::build() {
   }
   build_model();
   if (model_ok_) job_.shape = step::shape_of(job_.model);
-  build_training(message_, path_, model_ok_, job_, source_);
+  const bool machines = context_.cluster.has_value() && !context_.cluster->hosts.empty();
+  build_training(message_, path_, model_ok_, machines ? context_.cluster->hosts.front().gpu.name : "", job_, source_);
   job_.choose = build_choose(message_, path_, source_);
   build_configs();
   build_start();

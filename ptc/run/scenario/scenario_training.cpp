@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ptc/base/status.h"
+#include "ptc/cost/step/software.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/run/scenario/scenario_parts.h"
 #include "ptc/state/collection/layout_name.h"
@@ -47,7 +48,7 @@ class TrainingBuilder {
   TrainingBuilder(const proto::Job& message, std::string path, Source& source)
       : message_(message), path_(std::move(path)), source_(source) {}
 
-  void build(bool model_known, JobSpec& job);
+  void build(bool model_known, const std::string& gpu, JobSpec& job);
   std::optional<ChoosePolicy> build_choose();
 
  private:
@@ -59,6 +60,7 @@ class TrainingBuilder {
               Value& chosen);
   void build_batch(bool model_known, JobSpec& job);
   void build_recompute(step::Training& training);
+  void build_software(const std::string& gpu, JobSpec& job);
   void build_pins(ChoosePolicy& policy);
   void build_micro_batches(ChoosePolicy& policy);
   void build_batch_tolerance(ChoosePolicy& policy);
@@ -112,13 +114,25 @@ void TrainingBuilder::build_recompute(step::Training& training) {
   }
 }
 
-void TrainingBuilder::build(bool model_known, JobSpec& job) {
+// What its recipes say; fields of the file come after.
+void TrainingBuilder::build_software(const std::string& gpu, JobSpec& job) {
+  if (!source_.given(at("software"))) return;
+  const auto software = step::find_software(message_.software());
+  if (!software.ok()) return source_.error(at("software"), message_of(software.status()));
+  job.software = software->name();
+  step::apply(
+      step::settings_of(*software, {.gpu_kind = gpu, .experts = job.shape.experts > 0}, job.training.precision.math),
+      job.training);
+}
+
+void TrainingBuilder::build(bool model_known, const std::string& gpu, JobSpec& job) {
   choose("precision", message_.precision(), kPrecisions, job.recipe.param);
   choose("optimizer", message_.optimizer(), kOptimizers, job.recipe.optimizer);
   build_batch(model_known, job);
   step::Training& training = job.training;
   const bool named = kPrecisions.count(message_.precision()) != 0;
   training.precision = step::find_precision(named ? message_.precision() : "fp16", job.recipe.optimizer).value();
+  build_software(gpu, job);
   choose("schedule", message_.schedule(), kSchedules, training.schedule);
   build_recompute(training);
   choose("gradients", message_.gradients(), kGradients, training.precision.gradient_bytes);
@@ -128,9 +142,9 @@ void TrainingBuilder::build(bool model_known, JobSpec& job) {
   choose("framework", message_.framework(), kFrameworks, training.framework);
   choose("dispatch", message_.dispatch(), kDispatches, training.dispatch);
   if (!message_.loss().empty()) choose("loss", message_.loss(), kLosses, training.loss.emplace());
-  training.expert_overlap = message_.expert_overlap();
-  training.cuda_graphs = message_.cuda_graphs();
-  training.grouped_experts = message_.grouped_experts();
+  if (message_.has_expert_overlap()) training.expert_overlap = message_.expert_overlap();
+  if (message_.has_cuda_graphs()) training.cuda_graphs = message_.cuda_graphs();
+  if (message_.has_grouped_experts()) training.grouped_experts = message_.grouped_experts();
   if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
     training.bucket = message_.bucket();
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
@@ -227,9 +241,9 @@ std::string name_in(const std::map<std::string, Value>& known, Value value) {
 
 }  // namespace
 
-void build_training(const proto::Job& message, const std::string& path, bool model_known, JobSpec& job,
-                    Source& source) {
-  TrainingBuilder(message, path, source).build(model_known, job);
+void build_training(const proto::Job& message, const std::string& path, bool model_known, const std::string& gpu,
+                    JobSpec& job, Source& source) {
+  TrainingBuilder(message, path, source).build(model_known, gpu, job);
 }
 
 std::optional<ChoosePolicy> build_choose(const proto::Job& message, const std::string& path, Source& source) {
@@ -250,9 +264,11 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   if (!given.framework().empty()) out.set_framework(given.framework());
   if (!given.dispatch().empty()) out.set_dispatch(given.dispatch());
   if (!given.loss().empty()) out.set_loss(given.loss());
-  if (training.expert_overlap) out.set_expert_overlap(true);
-  if (training.cuda_graphs) out.set_cuda_graphs(true);
-  if (training.grouped_experts) out.set_grouped_experts(true);
+  const bool named = !job.software.empty();  // then false overrides what it says, too
+  if (named) out.set_software(job.software);
+  if (named || training.expert_overlap) out.set_expert_overlap(training.expert_overlap);
+  if (named || training.cuda_graphs) out.set_cuda_graphs(training.cuda_graphs);
+  if (named || training.grouped_experts) out.set_grouped_experts(training.grouped_experts);
   if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);

@@ -100,6 +100,26 @@ TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
     EXPECT_NE(wrong.find(field), std::string::npos) << wrong;
 }
 
+// Fields of the file override it, and the resolved text says both, so that it gives the same job.
+TEST(ScenarioTraining, SoftwareSaysWhatIsAbsent) {
+  const Scenario read =
+      parsed(scenario(std::string(kListed) + R"(precision: "bf16" software: "automodel" kernels: "eager"
+         grouped_experts: true expert_overlap: false)"));
+  const step::Training& training = read.jobs[0].training;
+  EXPECT_EQ(read.jobs[0].software, "automodel-25.11");
+  EXPECT_EQ(training.overlap, step::Overlap::kNone);
+  EXPECT_EQ(training.kernels, step::Kernels::kEager);
+  EXPECT_TRUE(training.grouped_experts);
+  EXPECT_EQ(training.precision.gradient_bytes, 2);
+  EXPECT_EQ(training.precision.optimizer_bytes, 4);
+  const Scenario again = parsed(read.resolved_text);
+  EXPECT_EQ(again.digest, read.digest);
+  EXPECT_EQ(again.jobs[0].training.precision.optimizer_bytes, 4);
+  EXPECT_EQ(parsed(scenario(kListed)).resolved_text.find("software"), std::string::npos);
+  const std::string wrong = problems_of(scenario(std::string(kListed) + R"(software: "megatron-cor")"));
+  EXPECT_NE(wrong.find("did you mean \"megatron-core\"?"), std::string::npos) << wrong;
+}
+
 // 26 virtual stages of 24 layers: the embedding and the head have one each. Without interleaving a stage needs a layer.
 TEST(ScenarioTraining, TheEndsOfAModelMayBeStages) {
   EXPECT_EQ(problems_of(scenario(R"(configs { layout: "pp2,vpp13,dp4" })")), "");

@@ -14,8 +14,9 @@ class Job;
 namespace scalai::scenario::internal {
 
 // Sets recipe and training of a job whose model is known, or not (`model_known`). `path` is the job's ("jobs[0]").
-void build_training(const proto::Job& message, const std::string& path, bool model_known, JobSpec& job,
-                    proto::Source& source);
+// `gpu`: kind of the cluster's first GPUs, "" if there is none.
+void build_training(const proto::Job& message, const std::string& path, bool model_known, const std::string& gpu,
+                    JobSpec& job, proto::Source& source);
 
 // Empty when the job's configurations are listed, or there is a problem.
 std::optional<ChoosePolicy> build_choose(const proto::Job& message, const std::string& path, proto::Source& source);
