@@ -144,7 +144,7 @@ int list_policies(const Arguments& arguments) {
     found = true;
   }
   if (found) return 0;
-  if (std::string why = policy::left_out(name); !why.empty()) return report_error(invalid(std::move(why)));
+  if (const std::string why = policy::left_out(name); !why.empty()) return report_error(invalid(why));
   const std::string near = closest(name, names);
   return report_error(invalid(fmt::format("there is no policy \"{}\"{}", name,
                                           near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))

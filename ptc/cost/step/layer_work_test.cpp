@@ -199,8 +199,7 @@ TEST(LayerWork, PartsOfALayerAreComputedAgain) {
   const collection::ParallelConfig config = {.tp = 4};
   const double norms = at_memory_rate(2 * 4 * 4 * 2048 * 8192.0 / 4);
   EXPECT_NEAR(again_s(model, config, training, "layernorm"), norms, 0.1 * norms);
-  Training whole = training;
-  const LayerWork none = layer(model, config, whole);
+  const LayerWork none = layer(model, config, training);
   const double block = again_s(model, config, training, "mlp");
   EXPECT_GT(block, at_product_rate(2 * 4 * 2048 * 8.0 * 8192 * 8192 / 4) + none.forward.tp.seconds / 2);
   EXPECT_LT(block, 0.75 * none.forward.seconds());
