@@ -199,19 +199,21 @@ int machines(const Arguments& arguments) {
 }  // namespace
 
 Command machines_command() {
+  std::vector<std::string> words = cluster::machine_names();
+  words.insert(words.begin(), {"gpus", "hosts"});
   return {{.name = "machines",
            .summary = "list GPU kinds, hosts and cloud instances, or one machine's constants",
            .usage = "scalai machines [gpus | hosts | NAME]",
            .description =
                R"(Without a name: every machine that scenarios may name, a GPU kind as gpu: "h100-80g", a host or
-instance as kind: "dgx-h100"; gpus and hosts list one kind. With a name: all of its constants and where they are published. Rates are
-per direction, peaks are dense; "-" (in JSON null) is unknown or absent. Prices are of a whole host, on
-demand. A cluster file overrides any constant (gpu_kinds, and the fields of a host).)",
+instance as kind: "dgx-h100"; gpus and hosts list one kind. With a name: all of its constants and where
+they are published. Rates are per direction, peaks are dense; "-" (in JSON null) is unknown or absent.
+Prices are of a whole host, on demand. A cluster file overrides any constant (gpu_kinds, and the fields of a host).)",
            .options = {format_option()},
            .examples = {"scalai machines", "scalai machines hosts --format=csv", "scalai machines dgx-h100",
                         "scalai machines h100-80g --format=json"},
            .max_arguments = 1,
-           .operands = cluster::machine_names()},
+           .operands = std::move(words)},
           machines};
 }
 

@@ -46,7 +46,7 @@ class Reader {
     read_tried();
     read_layouts();
     read_machines();
-    if (model_known_ && machines_known_) read_software(arguments_, problems_, request_);
+    read_software(arguments_, problems_, request_);
     read_storage(arguments_, problems_, request_);
     if (machines_known_) {
       read_devices();

@@ -37,13 +37,15 @@ void read_software(const Arguments& arguments, Problems& problems, ParallelizeRe
   step::Training& training = request.space.base;
   if (arguments.has("software")) {
     const auto software = step::find_software(arguments.text("software"));
-    if (!software.ok()) return problems.status("--software: ", software.status());
-    const std::string gpu = request.uniform ? request.space.host.gpu.name : request.cluster.hosts.front().gpu.name;
-    const step::SoftwareSettings settings =
-        step::settings_of(*software, {.gpu_kind = gpu, .experts = request.shape.experts > 0}, training.precision.math);
+    problems.status("--software: ", software.status());
+    const bool uniform = request.uniform || request.cluster.hosts.empty();
+    const std::string gpu = uniform ? request.space.host.gpu.name : request.cluster.hosts.front().gpu.name;
+    const step::SoftwareUse use = {.gpu_kind = gpu, .experts = request.shape.experts > 0};
+    const auto settings =
+        software.ok() ? step::settings_of(*software, use, training.precision.math) : step::SoftwareSettings();
     step::apply(settings, training);
     if (!arguments.has("zero") && !settings.zero.empty()) request.space.zero_stages.front() = settings.zero.front();
-    request.software = software->name();
+    if (software.ok()) request.software = software->name();
     request.given = step::Given::kSoftware;
   }
   read_flags(arguments, problems, training);

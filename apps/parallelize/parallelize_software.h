@@ -5,8 +5,8 @@
 
 namespace scalai::apps {
 
-// Reads them into request.space.base, and what was given into request. Model, precision and machines are read before. A
-// problem: no such software.
+// Reads them into request.space.base, and what was given into request. Precision is read before, and model and machines
+// where they are known. A problem: no such software.
 void read_software(const Arguments& arguments, Problems& problems, ParallelizeRequest& request);
 
 }  // namespace scalai::apps
