@@ -4,6 +4,7 @@ import argparse
 import datetime
 import pathlib
 import sys
+import time
 
 import pytest
 
@@ -89,6 +90,18 @@ def test_a_rendezvous_that_failed_is_in_nobodys_way():
     assert on_ranks(2, meeting_after_a_failure) == [1.0, 1.0]
 
 
+def left_after(before, seconds):
+    """What is still open after so long, as the kernel describes it: Gloo's threads may close a little later."""
+    end = time.monotonic() + seconds
+    while left := open_sockets() - before:
+        if time.monotonic() > end:
+            inodes = {name[len("socket:["):-1] for name in left}
+            lines = pathlib.Path("/proc/self/net/tcp").read_text().splitlines()
+            return sorted(left) + [line for line in lines if inodes & set(line.split()[9:10])]
+        time.sleep(0.05)
+    return []
+
+
 def connections_after_a_step():
     """Of this rank, when examples/training/gpt.py has trained a step in tp2,dp2, and its layout has ended."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"))
@@ -114,7 +127,7 @@ def connections_after_a_step():
     del parts
     dist.barrier()
     job._release()
-    after = len(open_sockets() - before)
+    after = left_after(before, 20) if rank > 0 else []
     end = end if rank == 0 else dist.TCPStore("127.0.0.1", told[1])
     dist.init_process_group("gloo", store=end, rank=rank, world_size=4)  # that of the test, at whose end it is
     return during, after
@@ -124,4 +137,4 @@ def test_nothing_keeps_connections_open():
     """Others would wait for a process that has given its step up."""
     for during, after in on_ranks(4, connections_after_a_step)[1:]:  # rank 0 has the stores, to which others connect
         assert during > 0
-        assert after == 0
+        assert after == []
