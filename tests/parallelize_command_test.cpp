@@ -158,7 +158,7 @@ TEST_F(ParallelizeCommand, ABatchMayChangeALittle) {
 TEST_F(ParallelizeCommand, ALayoutMayBeAsFullAsValidateLetsItBe) {
   const std::string words =
       "--model=llama3-405b --gpus=512 --gpu=h100-80g --global-batch=256 --sequence=8192 --micro-batches=1 "
-      "--recompute=none --overlap=all --kernels=tuned --layout=tp8,pp8,cp2,dp4,vpp8,zero1 ";
+      "--recompute=none --gradients=fp32 --layout=tp8,pp8,cp2,dp4,vpp8,zero1 ";
   const json out = found(words);
   EXPECT_GT(out["best"][0]["memory_bytes"], out["gpu_memory_bytes"]);
   EXPECT_LT(out["best"][0]["memory_bytes"].get<double>(), 1.081 * out["gpu_memory_bytes"].get<double>());
@@ -230,6 +230,7 @@ TEST_F(ParallelizeCommand, LostStateComesFromStorage) {
 TEST_F(ParallelizeCommand, HugeChangesArePlannedForTheBestOnly) {
   const json out = found(
       "--model=gpt2 --gpu=h100-80g --gpus=16384 --global-batch=32768 --pin=cp1 --micro-batches=1,2 --top=6 "
+      "--gradients=fp32 "
       "--from=dp8192,zero1");
   EXPECT_EQ(out["changes_not_planned"], 2);
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(out["best"][i].contains("change"), i < 4) << out["best"][i];

@@ -20,34 +20,36 @@ std::vector<OptionSpec> what_trains() {
       choice_option("precision", "P", "Training precision.", step::precision_names(), "bf16"),
       suggesting(text_option("software", "NAME",
                              "The program that trains, as in megatron-core-0.16 or torchtitan: kernels, overlap and "
-                             "number formats of its recipes where the options below do not say them."),
+                             "number formats of its recipes where the options below do not say them (what users of "
+                             "such GPUs run today if not given)."),
                  step::software_names()),
-      choice_option("gradients", "P", "Number format of gradients (that of the precision if not given).",
+      choice_option("gradients", "P",
+                    "Number format of gradients (that of --software, or of the precision, if not given).",
                     step::gradient_names(), ""),
       choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
       choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
                     {"1f1b", "gpipe", "2bw"}, "1f1b"),
-      choice_option("overlap", "O", "What tensor-parallel collectives run beside (weight-gradients if not given).",
+      choice_option("overlap", "O", "What tensor-parallel collectives run beside (that of --software if not given).",
                     choices(step::kOverlapNames), ""),
       choice_option("dp-overlap", "O",
                     "What of data parallelism runs beside the work: sums of gradients, or all, gathered parameters "
-                    "included (all if not given). Megatron-LM hides nothing unless asked.",
+                    "included (that of --software if not given). Megatron-LM hides nothing unless asked.",
                     choices(step::kDataOverlapNames), ""),
       count_option("bucket", "N",
                    "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
-      choice_option(
-          "kernels", "K",
-          "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
-          "autumn 2024 and later; early: fused, with flash attention of the first generation (fused if not given).",
-          choices(step::kKernelNames), ""),
+      choice_option("kernels", "K",
+                    "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
+                    "autumn 2024 and later; early: fused, with flash attention of the first generation (that of "
+                    "--software if not given).",
+                    choices(step::kKernelNames), ""),
       choice_option("dispatch", "D",
                     "How tokens get to their experts: a copy for each expert (NCCL), or once to each host and GPU "
-                    "(DeepEP, HybridEP); all-to-all if not given.",
+                    "(DeepEP, HybridEP); that of --software if not given.",
                     choices(step::kDispatchNames), ""),
       flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
       choice_option("loss", "L",
                     "Kernels of the loss: one for each operation, compiled ones, or one each way that keeps 16 bits "
-                    "(compiled with tuned kernels, else separate, if not given).",
+                    "(that of --software if not given).",
                     choices(step::kLossNames), ""),
       flag_option("grouped-experts",
                   "Products of all experts of a GPU are one kernel (PyTorch's grouped_mm), not one each."),

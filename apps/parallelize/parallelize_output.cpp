@@ -122,7 +122,15 @@ class Printer {
     if (transformer()) text += fmt::format(" × {} tokens", base.sequence);
     return text +
            fmt::format(", {}, {}; best by {}\n", base.precision.name, name_of(base.schedule), name_of(objective())) +
-           (request_.software.empty() ? "" : fmt::format("trained by {}\n", request_.software));
+           trainer();
+  }
+
+  // What trains, and where it was nobody's choice, how to choose.
+  std::string trainer() const {
+    if (request_.software.empty()) return "";
+    const bool guessed = request_.given == step::Given::kNothing;
+    return fmt::format("trained by {}{}\n", request_.software,
+                       guessed ? fmt::format(", the default of {} (--software)", gpu_kinds().front()) : "");
   }
 
   // "a100-80g", of several kinds "a100-80g/v100-32g".
@@ -261,6 +269,10 @@ class Printer {
       text += fmt::format("network: {} × {} a host, as {} (--nic, --nics)\n", host.nics,
                           format_bandwidth(host.nic_bytes_per_s), request_.network_of);
     }
+    if (request_.segment > 0) {
+      text += fmt::format("NVLink domains: {} GPUs of each, so that groups end where domains do (--gpus-per-host)\n",
+                          request_.segment);
+    }
     const step::Training& base = request_.space.base;
     text += fmt::format("data parallelism: {} beside the work (--dp-overlap); kernels: {} (--kernels)\n",
                         base.data_overlap == step::DataOverlap::kNone  ? "nothing"
@@ -363,6 +375,7 @@ class Printer {
                           {"unreachable", result.unreachable}}}};
     if (!request_.software.empty()) out["software"] = request_.software;
     if (!result.idle.empty()) out["idle"] = result.idle;
+    if (request_.segment > 0) out["gpus_of_domain"] = request_.segment;
     if (found_.not_planned > 0) out["changes_not_planned"] = found_.not_planned;
     if (!request_.network_of.empty())
       out["network"] = {
@@ -374,6 +387,7 @@ class Printer {
         out["step_accuracy"].push_back({{"gpu", gpu},
                                         {"calibrated", known.calibrated},
                                         {"published", known.group},
+                                        {"given", name_of(known.given)},
                                         {"rows", known.rows},
                                         {"low", known.low},
                                         {"high", known.high}});

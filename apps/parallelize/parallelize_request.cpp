@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <set>
 
@@ -224,6 +225,7 @@ class Reader {
       return false;
     }
     host = cluster::joined(kind->host);
+    request_.segment = segment_of(*kind);
     // An HGX board, a cloud's "high": whoever builds with it chooses the NICs.
     if (host.nic_bytes_per_s <= 0) {
       host.nics = 1;
@@ -254,6 +256,7 @@ class Reader {
       host.gpus = whole.gpus;
       host.nics = whole.nics;
       host.nic_bytes_per_s = whole.nic_bytes_per_s;
+      request_.segment = segment_of(kind);
       request_.network_of = kind.name;
       break;
     }
@@ -261,9 +264,20 @@ class Reader {
     return true;
   }
 
+  // GPUs that a job takes of each NVLink domain of several hosts when it needs more than one domain: a power of two of
+  // the hosts, 16 trays of the 18 of an NVL72 (Slurm's --segment=16), so that groups of ranks end where domains do.
+  static int segment_of(const cluster::HostKind& kind) {
+    return kind.host.gpus * static_cast<int>(std::bit_floor(static_cast<unsigned>(kind.host.nvlink_hosts)));
+  }
+
   // As many NICs a GPU, and the same price, as the kind has.
   void resize_host(cluster::Host& host) {
-    const int gpus = positive("gpus-per-host", host.gpus, kMostDevices);
+    const int64_t wanted = arguments_.has("gpus") ? arguments_.count("gpus")
+                           : request_.layout      ? request_.layout->world()
+                                                  : 0;
+    const bool cut = !arguments_.has("gpus-per-host") && request_.segment > 0 && wanted > host.gpus;
+    if (!cut || request_.segment == host.gpus) request_.segment = 0;
+    const int gpus = positive("gpus-per-host", request_.segment > 0 ? request_.segment : host.gpus, kMostDevices);
     host.nics = std::max(1, host.nics * gpus / host.gpus);
     host.price_per_hour *= static_cast<double>(gpus) / host.gpus;
     host.gpus = gpus;

@@ -34,9 +34,10 @@ struct ParallelizeRequest {
   int64_t offload_bytes = 0;     // state and activations that stay on a GPU; 0 = all. Then any size is priced …
   int64_t gpu_memory_bytes = 0;  // … and this is what a GPU has
   std::string network_of;        // host kind whose NICs replace a missing --nic; "" = not needed
-  std::string software;          // that trains, where it is named: "megatron-core-0.16"
-  step::Given given = step::Given::kFlags;  // of it
-  bool uniform = true;                      // space.host describes all of the hardware
+  std::string software;          // that trains: "megatron-core-0.16"; "" = of a model that is no transformer
+  step::Given given = step::Given::kNothing;  // of it
+  int segment = 0;                            // GPUs that are taken of each NVLink domain of more; 0 = all
+  bool uniform = true;                        // space.host describes all of the hardware
 };
 
 std::vector<OptionSpec> parallelize_options();

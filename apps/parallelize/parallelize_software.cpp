@@ -31,22 +31,26 @@ void read_flags(const Arguments& arguments, Problems& problems, step::Training& 
   training.sequence_parallel &= !arguments.flag("no-sequence-parallel");
 }
 
+// Whether options say all that decides a step, so that the program that trains adds nothing.
+bool decides(const Arguments& arguments, const step::ModelShape& model) {
+  const auto given = [&](const char* option) { return arguments.has(option); };
+  return given("kernels") && given("overlap") && given("dp-overlap") && given("gradients") && given("loss") &&
+         (model.experts == 0 || given("dispatch"));
+}
+
 }  // namespace
 
 void read_software(const Arguments& arguments, Problems& problems, ParallelizeRequest& request) {
   step::Training& training = request.space.base;
-  if (arguments.has("software")) {
-    const auto software = step::find_software(arguments.text("software"));
-    problems.status("--software: ", software.status());
-    const bool uniform = request.uniform || request.cluster.hosts.empty();
-    const std::string gpu = uniform ? request.space.host.gpu.name : request.cluster.hosts.front().gpu.name;
-    const step::SoftwareUse use = {.gpu_kind = gpu, .experts = request.shape.experts > 0};
-    const auto settings =
-        software.ok() ? step::settings_of(*software, use, training.precision.math) : step::SoftwareSettings();
-    step::apply(settings, training);
-    if (!arguments.has("zero") && !settings.zero.empty()) request.space.zero_stages.front() = settings.zero.front();
-    if (software.ok()) request.software = software->name();
-    request.given = step::Given::kSoftware;
+  const bool uniform = request.uniform || request.cluster.hosts.empty();
+  const std::string gpu = uniform ? request.space.host.gpu.name : request.cluster.hosts.front().gpu.name;
+  const auto trainer = step::train_with(arguments.text("software"), gpu, request.shape, training);
+  problems.status("--software: ", trainer.status());
+  if (trainer.ok()) {
+    request.software = trainer->software;
+    request.given = decides(arguments, request.shape) ? step::Given::kFlags : trainer->given;
+    const std::vector<int>& zero = trainer->settings.zero;
+    if (!arguments.has("zero") && !zero.empty()) request.space.zero_stages.front() = zero.front();
   }
   read_flags(arguments, problems, training);
 }

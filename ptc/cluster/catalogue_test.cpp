@@ -7,9 +7,11 @@
 namespace scalai::cluster {
 namespace {
 
+bool is_tpu(const std::string& name) { return name.starts_with("tpu"); }
+
 TEST(GpuTable, EveryNameIsFoundAndComplete) {
   const std::vector<std::string> names = gpu_kind_names();
-  EXPECT_EQ(names.size(), 24U);
+  EXPECT_EQ(names.size(), 32U);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
@@ -25,8 +27,9 @@ TEST(GpuTable, EveryNameIsFoundAndComplete) {
     EXPECT_GT(kind->peak_flops, 1e12);
     EXPECT_GT(kind->memory_bandwidth_bytes_per_s, kind->link_bytes_per_s);
     EXPECT_GE(kind->link_bytes_per_s, kind->pcie_bytes_per_s);
+    if (is_tpu(name)) continue;  // nobody publishes their power
     EXPECT_GE(kind->power_w, 70);
-    EXPECT_LE(kind->power_w, 1200);
+    EXPECT_LE(kind->power_w, 1400);
   }
   EXPECT_EQ(find_gpu_kind("a100"), nullptr);
   EXPECT_EQ(gpu_kind_source("a100"), "");
@@ -45,7 +48,7 @@ TEST(GpuTable, RatesBelongTogether) {
     if (kind.peak_flops_tf32 > 0) {
       EXPECT_NEAR(kind.peak_flops / kind.peak_flops_tf32, 2, 0.03);
     }
-    EXPECT_GT(kind.peak_flops_fp32, 0);
+    EXPECT_EQ(kind.peak_flops_fp32 > 0, !is_tpu(name)) << "nor their vector units";
     EXPECT_LE(kind.peak_flops_fp32, kind.peak_flops);
     // Reduction in the switch came with Hopper's NVLink, as FP8 did.
     if (kind.in_switch_reduction) {
@@ -73,7 +76,7 @@ TEST(GpuTable, H100IsTheDataSheets) {
 
 TEST(HostTable, EveryNameIsFoundAndFitsAScenario) {
   const std::vector<std::string> names = host_kind_names();
-  EXPECT_EQ(names.size(), 67U);
+  EXPECT_EQ(names.size(), 91U);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
@@ -87,7 +90,7 @@ TEST(HostTable, EveryNameIsFoundAndFitsAScenario) {
     EXPECT_EQ(kind->host.gpus % kind->host.nics, 0) << "cards are shared evenly";
     EXPECT_EQ(kind->host.gpu, *find_gpu_kind(kind->host.gpu.name));
     EXPECT_EQ(kind->host.gpu_link_bytes_per_s, kind->host.gpu.link_bytes_per_s);
-    EXPECT_GT(kind->host.pcie_bytes_per_s, 0);
+    EXPECT_EQ(kind->host.pcie_bytes_per_s > 0, !is_tpu(kind->host.gpu.name)) << "nor their ways to the host";
     // A price names its list and year.
     if (kind->host.price_per_hour > 0) {
       EXPECT_NE(kind->source.find("20"), std::string::npos);

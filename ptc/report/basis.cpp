@@ -71,8 +71,7 @@ Basis constant(const char* phase, double used, double preset, const char* from) 
 }  // namespace
 
 step::StepAccuracy accuracy_of(const cluster::GpuKind& gpu, const scenario::JobSpec& job) {
-  return step::step_accuracy(gpu, job.training.precision.math, job.shape.experts > 0,
-                             job.software.empty() ? step::Given::kFlags : step::Given::kSoftware);
+  return step::step_accuracy(gpu, job.training.precision.math, job.shape.experts > 0, job.given);
 }
 
 namespace {

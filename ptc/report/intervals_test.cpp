@@ -22,6 +22,7 @@ class Intervals : public ::testing::Test {
  protected:
   Intervals() {
     for (cluster::Host& host : scenario_.cluster.hosts) host.gpu = *cluster::find_gpu_kind("a100-40g");
+    for (scenario::JobSpec& job : scenario_.jobs) job.given = step::Given::kFlags;
     report_ = testing::example_report(scenario_);
     control::JobRecord& job = report_.jobs[0];
     job.state = "complete";

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "labs/validation/model/internal/printed.h"
-#include "labs/validation/model/step_rows.h"
 #include "ptc/base/status.h"
 #include "ptc/cost/step/memory.h"
 
@@ -76,7 +75,7 @@ RowResult memory_result(RowReader& row, const Models& models) {
   const double predicted = bytes_of(memory.run, memory.quantity) / (unit == "GB" ? 1e9 : kGiB);
   const bool part = memory.quantity == "state" || memory.quantity == "activations";
   result.group = "memory, " + (part ? memory.quantity : "peak");
-  result.held_out = held_out(row.table_name(), result.label);
+  result.held_out = row.table().held_out(result.label);
   conclude(result, predicted, predicted / result.published - 1);
   return result;
 }

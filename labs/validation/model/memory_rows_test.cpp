@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "labs/validation/model/step_rows.h"
 #include "labs/validation/model/testing/support.h"
 
 namespace scalai::step::validation {
@@ -34,7 +33,7 @@ TEST(MemoryRows, StateIsEighteenBytesAParameter) {
 
 // Table "t", row "row": the fit half. A row of a table whose digest is even is in the other one.
 TEST(MemoryRows, AreHeldOutByTheirNames) {
-  EXPECT_EQ(memory_of_row("quantity=state published=46").held_out, held_out("t", "row"));
+  EXPECT_EQ(memory_of_row("quantity=state published=46").held_out, PublishedTable{.name = "t"}.held_out("row"));
   const std::string text = "# kind: memory\n# title: t\n# source: s\n# default: " + std::string(kRun) +
                            "quantity=state published=46\nlabel\na\nb\nc\nd\ne\nf\n";
   Diagnostics problems("t.csv", text);
@@ -43,7 +42,7 @@ TEST(MemoryRows, AreHeldOutByTheirNames) {
   for (size_t i = 0; i < 6; ++i) {
     RowReader reader(table, i, problems);
     const RowResult result = memory_result(reader, models());
-    EXPECT_EQ(result.held_out, held_out("t", result.label)) << result.label;
+    EXPECT_EQ(result.held_out, table.held_out(result.label)) << result.label;
     held += result.held_out ? 1 : 0;
   }
   EXPECT_GT(held, 0);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "ptc/base/hash.h"
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
 
@@ -79,6 +80,16 @@ void read_defaults(const std::string& text, SourcePlace place, PublishedTable& t
 std::string PublishedTable::said(const std::string& key) const {
   const auto found = header.find(key);
   return found == header.end() ? "" : found->second;
+}
+
+std::string PublishedTable::source() const {
+  const std::string text = said("source");
+  return text.substr(0, std::min({text.find(','), text.find(':'), text.find(';'), text.find(" at ")}));
+}
+
+bool PublishedTable::held_out(const std::string& label) const {
+  const std::string digest = digest_of(said("split") == "source" ? source() : name + "/" + label);
+  return std::string_view("02468ace").find(digest.back()) != std::string_view::npos;
 }
 
 PublishedTable read_table(std::string name, std::string_view text, Diagnostics& problems) {

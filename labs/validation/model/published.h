@@ -36,6 +36,12 @@ struct PublishedTable {
   std::vector<std::vector<Cell>> rows;  // as many cells as columns
 
   std::string said(const std::string& key) const;  // value in the header; "" if absent
+  // Who says the numbers, "github.com/NVIDIA/NeMo" or "Smith et al.": `source` up to the first comma, colon, semicolon
+  // or "at". Rows of one source stand or fall together.
+  std::string source() const;
+  // Whether a row judges constants instead of choosing them. True for about half of all names: an even XXH3 digest of
+  // "table/label" or, where the table says "split: source", of its source. Nobody chooses it.
+  bool held_out(const std::string& label) const;
 };
 
 // Returns the parsed part; adds all parse errors to `problems`.
@@ -55,7 +61,7 @@ class RowReader {
   bool flag(const std::string& column, bool fallback);  // 0 or 1
   void problem(const std::string& column, std::string message, std::string hint = "");
   bool ok() const { return ok_; }  // no problem so far
-  const std::string& table_name() const { return table_.name; }
+  const PublishedTable& table() const { return table_; }
   bool apart() const { return !table_.said("apart").empty(); }
 
  private:

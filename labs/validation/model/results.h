@@ -26,7 +26,7 @@ struct RowResult {
   double rank_published = 0, rank_predicted = 0;
 
   // Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge. Of steps and
-  // of memory, which is which follows from the row's name alone (held_out in step_rows.h).
+  // of memory, which is which follows from the row's name alone (PublishedTable::held_out).
   bool held_out = false;
   std::string group;  // "dense A100 16-bit", "experts", "memory, peak", "restart" …: rows that are judged together
 

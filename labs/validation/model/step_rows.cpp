@@ -7,7 +7,6 @@
 
 #include "labs/validation/model/internal/printed.h"
 #include "labs/validation/model/units.h"
-#include "ptc/base/hash.h"
 #include "ptc/cost/step/calibration.h"
 
 namespace scalai::step::validation {
@@ -48,10 +47,6 @@ void add_presets(const TrainingRun& run, RowResult& result) {
 
 }  // namespace
 
-bool held_out(const std::string& table, const std::string& label) {
-  return std::string_view("02468ace").find(digest_of(table + "/" + label).back()) != std::string_view::npos;
-}
-
 std::vector<std::string> step_columns() {
   std::vector<std::string> columns = run_columns();
   columns.insert(columns.end(), {"published", "unit", "fitted"});
@@ -73,7 +68,7 @@ RowResult step_result(RowReader& row, const Models& models) {
 
   const PricedRun priced = price(published);
   const TrainingRun& run = priced.run;
-  result.held_out = !result.fitted && held_out(row.table_name(), result.label);
+  result.held_out = !result.fitted && row.table().held_out(result.label);
   result.group = row.apart() ? kApart : group_of(run);
   result.assumed = priced.assumed;
   result.problem = priced.problem;

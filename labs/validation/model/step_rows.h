@@ -9,9 +9,6 @@
 
 namespace scalai::step::validation {
 
-// True for about half of all names: an even XXH3 digest of "table/label". Nobody chooses it.
-bool held_out(const std::string& table, const std::string& label);
-
 // The group of rows of tables whose header says "# apart: reason": hardware, model or software that cannot be said
 // here.
 inline constexpr const char* kApart = "apart";

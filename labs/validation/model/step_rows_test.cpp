@@ -22,15 +22,31 @@ RowResult step_of(const std::string& cells) {
 }
 
 TEST(StepRows, WhatIsHeldOutFollowsFromTheName) {
-  int out = 0;
-  for (int i = 0; i < 1000; ++i) out += held_out("table", "row " + std::to_string(i)) ? 1 : 0;
+  const auto held_out = [](const std::string& table, int row) {
+    return PublishedTable{.name = table}.held_out("row " + std::to_string(row));
+  };
+  int out = 0, differ = 0;  // the table counts as well
+  for (int i = 0; i < 1000; ++i) out += held_out("table", i) ? 1 : 0;
+  for (int i = 0; i < 100; ++i) differ += held_out("a", i) != held_out("b", i) ? 1 : 0;
   EXPECT_NEAR(out, 500, 60);  // about half: within four standard deviations
-  EXPECT_TRUE(held_out("steps", "second"));
-  EXPECT_EQ(held_out("steps", "second"), held_out("steps", "second"));
-  int differ = 0;  // the table counts as well
-  for (int i = 0; i < 100; ++i) differ += held_out("a", std::to_string(i)) != held_out("b", std::to_string(i)) ? 1 : 0;
   EXPECT_GT(differ, 20);
+  EXPECT_TRUE(PublishedTable{.name = "steps"}.held_out("second"));
   EXPECT_FALSE(step_of("published=2 unit=s fitted=1").held_out);  // a fitted row judges nothing
+}
+
+TEST(StepRows, RowsOfASourceStandOrFallTogether) {
+  const auto held_out = [](const std::string& source, int row) {
+    PublishedTable table{.name = "t" + std::to_string(row % 7), .header = {{"split", "source"}, {"source", source}}};
+    return table.held_out("row " + std::to_string(row));
+  };
+  int out = 0;
+  for (int source = 0; source < 100; ++source) {
+    const std::string name = "github.com/a/" + std::to_string(source);
+    const bool first = held_out(name + ", page", 0);
+    out += first ? 1 : 0;
+    for (int row = 0; row < 20; ++row) EXPECT_EQ(held_out(name + ": another page", row), first) << name;
+  }
+  EXPECT_NEAR(out, 50, 20);
 }
 
 TEST(StepRows, RowsAreJudgedByGpuAndProducts) {

@@ -202,11 +202,6 @@ absl::StatusOr<std::vector<TableResult>> validate(const std::vector<TableFile>& 
   return results;
 }
 
-std::string source_of(const PublishedTable& table) {
-  const std::string source = table.said("source");
-  return source.substr(0, std::min({source.find(','), source.find(':'), source.find(';'), source.find(" at ")}));
-}
-
 namespace {
 
 // Rows of steps by what is given.
@@ -251,7 +246,7 @@ GroupResult result_of(const std::string& name, const GroupRows& rows) {
 
 std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
   std::map<std::string, std::string> sources;  // by table
-  for (const TableResult& table : tables) sources[table.table.name] = source_of(table.table);
+  for (const TableResult& table : tables) sources[table.table.name] = table.table.source();
   std::map<std::string, GroupRows> groups;
   for (const TableResult& table : tables) {
     const std::string& source = sources[table.table.name];

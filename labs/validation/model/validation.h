@@ -27,10 +27,6 @@ std::string table_name(const TableFile& file);
 absl::StatusOr<std::vector<TableResult>> validate(const std::vector<TableFile>& files,
                                                   const std::vector<std::string>& only = {});
 
-// Who says the numbers of a table, "github.com/NVIDIA/NeMo" or "Smith et al.": its source up to the first comma, colon,
-// semicolon or "at". Rows of one source stand or fall together.
-std::string source_of(const PublishedTable& table);
-
 // Rows of all tables by group, in the order of names.
 std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables);
 

@@ -18,22 +18,25 @@ constexpr ByGiven by_given(std::string_view group, bool calibrated, int rows, do
            {group, calibrated, guessed, guessed_low, guessed_high, Given::kNothing}}};
 }
 constexpr ByGiven kA100 = by_given("dense A100 16-bit", true, 291, 0.89, 1.18, 565, 0.86, 1.59, 556, 0.99, 2.18);
-constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 71, 0.90, 1.10, 144, 0.74, 1.13, 155, 0.95, 2.15);
+constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 74, 0.90, 1.09, 152, 0.75, 1.45, 163, 0.97, 2.24);
 constexpr ByGiven kH100Fp8 = by_given("dense H100 FP8", true, 72, 0.94, 1.12, 152, 0.92, 1.15, 152, 0.92, 1.97);
-constexpr ByGiven kExperts = by_given("experts", true, 126, 0.87, 1.48, 216, 0.76, 1.66, 220, 0.79, 2.04);
-// Few rows of few kinds: the widest interval of all.
-constexpr ByGiven kOther = by_given("other GPUs", false, 32, 0.87, 1.48, 58, 0.72, 1.66, 63, 0.76, 2.18);
+constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 33, 0.92, 1.19, 96, 0.73, 2.86, 104, 0.74, 4.15);
+constexpr ByGiven kExperts = by_given("experts", true, 148, 0.84, 1.60, 309, 0.76, 4.78, 335, 0.87, 5.01);
+// Few rows of each of many kinds: the widest interval of all dense ones.
+constexpr ByGiven kOther = by_given("other GPUs", false, 14, 0.85, 1.19, 62, 0.73, 2.86, 68, 0.74, 4.15);
 
 }  // namespace
 
 StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts, Given given) {
   const bool a100 = gpu.starts_with("a100-"), h100 = gpu.starts_with("h100-");
-  const ByGiven* group = &kOther;
+  const bool blackwell =
+      gpu.starts_with("b200-") || gpu.starts_with("gb200-") || gpu.starts_with("b300-") || gpu.starts_with("gb300-");
+  const ByGiven* group = blackwell ? &kBlackwell : &kOther;
   if (a100) group = &kA100;
   if (h100) group = math == Math::kFP8 ? &kH100Fp8 : &kH100;
   if (experts) group = &kExperts;  // the widest
   StepAccuracy found = (*group)[static_cast<size_t>(given)];
-  found.calibrated = a100 || h100;
+  found.calibrated = a100 || h100 || blackwell;
   return found;
 }
 

@@ -9,16 +9,12 @@
 #include <string_view>
 
 #include "ptc/cluster/cluster.h"
-#include "ptc/cost/step/training.h"
+#include "ptc/cost/step/software.h"
 
 namespace scalai::step {
 
-// What was given of the program that trains: flags as its recipe has them; its name; or nothing, so that it is what
-// such GPUs run today (software.h).
-enum class Given : uint8_t { kFlags, kSoftware, kNothing };
-
 struct StepAccuracy {
-  std::string_view group;    // "dense A100 16-bit", "dense H100 16-bit", "dense H100 FP8", "experts", "other GPUs"
+  std::string_view group;    // "dense A100 16-bit", "dense H100 16-bit", "dense H100 FP8", "dense Blackwell" …
   bool calibrated = false;   // constants of this kind of GPU were chosen with published runs
   int rows = 0;              // published steps that say so
   double low = 1, high = 1;  // nine in ten of them took `low` to `high` times what the model says
@@ -26,7 +22,7 @@ struct StepAccuracy {
 };
 
 // Of a catalogue name ("a100-80g"), the format of its products, and whether the model has experts. Kinds that were not
-// calibrated have the widest interval of all groups; that of models with experts is from all kinds.
+// calibrated have the widest interval of all dense groups; that of models with experts is from all kinds.
 StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts, Given given = Given::kFlags);
 // The same of a kind as a cluster has it: one whose rates are not those of its name in the catalogue is not calibrated.
 StepAccuracy step_accuracy(const cluster::GpuKind& gpu, Math math, bool experts, Given given = Given::kFlags);

@@ -12,8 +12,9 @@ TEST(StepAccuracy, IsByGenerationProductsAndExperts) {
   EXPECT_EQ(step_accuracy("a100-40g", Math::kBF16, false).group, "dense A100 16-bit");
   EXPECT_EQ(step_accuracy("h100-80g", Math::kBF16, false).group, "dense H100 16-bit");
   EXPECT_EQ(step_accuracy("h100-80g", Math::kFP8, false).group, "dense H100 FP8");
+  EXPECT_EQ(step_accuracy("gb300-279g", Math::kFP8, false).group, "dense Blackwell");
   EXPECT_EQ(step_accuracy("h100-80g", Math::kFP8, true).group, "experts");
-  for (const char* gpu : {"v100-32g", "h200-141g", "b200-180g", "mi300x-192g", "my own", ""}) {
+  for (const char* gpu : {"v100-32g", "h200-141g", "mi300x-192g", "my own", ""}) {
     EXPECT_FALSE(step_accuracy(gpu, Math::kBF16, false).calibrated) << gpu;
     EXPECT_FALSE(step_accuracy(gpu, Math::kBF16, true).calibrated) << gpu;
   }

@@ -25,11 +25,12 @@ struct GpuRates {
   double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
   double flash_forward = 0.826, flash_backward = 0.706;  // shares of attention_flops in the blocks of fused attention
-  bool flash_tiles = true;       // false: these shares are averages, over lengths and numbers of heads
-  double softmax_elements = 22;  // what an exponential of fused attention costs beside its products
-  bool graphs = false;           // nothing waits for the host
-  double tile_overhead = 64;     // of matrix products, in steps of k
-  int multiprocessors = 0;       // 0 = unknown: a partly empty last wave then costs nothing
+  bool flash_tiles = true;         // false: these shares are averages, over lengths and numbers of heads
+  double softmax_elements = 22;    // what an exponential of fused attention costs beside its products
+  bool graphs = false;             // nothing waits for the host
+  double tile_overhead = 64;       // of matrix products, in steps of k
+  int multiprocessors = 0;         // 0 = unknown: a partly empty last wave then costs nothing
+  double host_launch_s = 11.3e-6;  // of each kernel that is shorter
 };
 // CHECK: the rate of matrix products is above 0.
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels = Kernels::kFused);

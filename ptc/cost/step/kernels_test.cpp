@@ -264,6 +264,11 @@ TEST(Kernels, OfEachExpertTakeTheirBytesOrTheirLaunches) {
   KernelTime small(rates), large(rates);
   small.memory_of_each(1e3, 16);
   EXPECT_NEAR(small.seconds(), 16 * 11.3e-6, 1e-9);
+  const auto launch_s = [](const char* gpu) {
+    return rates_of({.gpu = *cluster::find_gpu_kind(gpu)}, Math::kBF16, Kernels::kTuned).host_launch_s;
+  };
+  EXPECT_NEAR(launch_s("b300-270g"), 11.3e-6, 1e-12);
+  EXPECT_NEAR(launch_s("gb300-279g"), 1.7 * 11.3e-6, 1e-12) << "Grace";
   large.memory_of_each(1e10, 16);
   EXPECT_NEAR(large.seconds(), 1e10 / rates.bytes_per_s + 2e-6, 1e-9);
   rates.graphs = true;

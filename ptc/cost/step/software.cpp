@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "ptc/base/diagnostics.h"
@@ -225,6 +226,25 @@ SoftwareSettings settings_of(const Software& software, const SoftwareUse& use, M
   return settings;
 }
 
+std::string_view name_of(Given given) {
+  constexpr std::array<std::string_view, 3> kNames = {"flags", "software", "nothing"};
+  return kNames[static_cast<size_t>(given)];
+}
+
+absl::StatusOr<Trainer> train_with(std::string_view name, std::string_view gpu_kind, const ModelShape& model,
+                                   Training& training) {
+  const bool guessed = name.empty() || name == kDefaultSoftware;
+  if (guessed && model.heads == 0) return Trainer();
+  absl::StatusOr<Software> software = guessed ? default_software(gpu_kind) : find_software(name);
+  if (!software.ok()) return software.status();
+  const SoftwareUse use = {.gpu_kind = gpu_kind, .experts = model.experts > 0};
+  Trainer trainer = {.software = software->name(),
+                     .settings = settings_of(*software, use, training.precision.math),
+                     .given = guessed ? Given::kNothing : Given::kSoftware};
+  apply(trainer.settings, training);
+  return trainer;
+}
+
 void apply(const SoftwareSettings& settings, Training& training) {
   const auto set = [](const auto& from, auto& to) {
     if (from) to = *from;
@@ -235,8 +255,10 @@ void apply(const SoftwareSettings& settings, Training& training) {
   set(settings.framework, training.framework);
   if (settings.loss) training.loss = settings.loss;
   set(settings.dispatch, training.dispatch);
-  set(settings.gradient_bytes, training.precision.gradient_bytes);
-  set(settings.optimizer_bytes, training.precision.optimizer_bytes);
+  if (training.precision.param_bytes < 4) {  // recipes are of training in 16 bits and less
+    set(settings.gradient_bytes, training.precision.gradient_bytes);
+    set(settings.optimizer_bytes, training.precision.optimizer_bytes);
+  }
   set(settings.expert_overlap, training.expert_overlap);
   set(settings.cuda_graphs, training.cuda_graphs);
   set(settings.grouped_experts, training.grouped_experts);

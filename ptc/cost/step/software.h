@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/cluster/cluster.h"
+#include "ptc/cost/step/model_shape.h"
 #include "ptc/cost/step/training.h"
 
 namespace scalai::step {
@@ -60,8 +60,28 @@ struct SoftwareUse {
 // What `software` says for this use: its cases one over the other. `math` decides between cases, too.
 SoftwareSettings settings_of(const Software& software, const SoftwareUse& use, Math math);
 // Sets what `settings` has and leaves the rest of `training`. The precision is set before: bytes of gradients and of
-// the optimizer belong to it.
+// the optimizer belong to it; of parameters in 32 bits they stay.
 void apply(const SoftwareSettings& settings, Training& training);
+
+// Stands for default_software where a name is asked for.
+inline constexpr std::string_view kDefaultSoftware = "default";
+
+// What was given of the program that trains: its settings, each by itself; its name; or nothing, so that it is what
+// such GPUs run today. How far a step time may be off depends on it (calibration.h).
+enum class Given : uint8_t { kFlags, kSoftware, kNothing };
+
+std::string_view name_of(Given given);  // "flags", "software", "nothing"
+
+// The program that trains a job. A model that is no transformer has none unless it is named.
+struct Trainer {
+  std::string software;  // "megatron-core-0.16", or ""
+  SoftwareSettings settings;
+  Given given = Given::kNothing;  // kFlags is the caller's to say
+};
+// Applies the software `name`, or if it is empty or "default" that of such GPUs, to `training` of `model`. Errors as
+// find_software's, which leave `training` as it is.
+absl::StatusOr<Trainer> train_with(std::string_view name, std::string_view gpu_kind, const ModelShape& model,
+                                   Training& training);
 
 // For files of one's own and for tests; errors have file, line and column.
 absl::StatusOr<std::vector<Software>> parse_software(const std::string& text, const std::string& file);

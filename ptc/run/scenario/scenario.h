@@ -17,6 +17,7 @@
 #include "ptc/cluster/cluster.h"
 #include "ptc/cost/change/setup.h"
 #include "ptc/cost/step/search.h"
+#include "ptc/cost/step/software.h"
 #include "ptc/cost/step/training.h"
 #include "ptc/run/scenario/many_jobs.h"
 #include "ptc/state/collection/collection.h"
@@ -92,14 +93,15 @@ struct JobSpec {
   double state_ratio = 1;    // bytes of the unscaled state / bytes of the state of `model`
   model::Recipe recipe;
   step::Training training;
-  std::string software;              // that trains, where it is named: "megatron-core-0.16"
-  int gpus = 0;                      // number at the start
-  std::vector<DeviceId> devices;     // or exactly these, in rank order (then gpus = devices.size())
-  double submit_s = 0;               // arrival
-  int min_gpus = 0;                  // a policy gives 0 GPUs, or a number from min_gpus …
-  int max_gpus = 0;                  // … to max_gpus; both default to `gpus`
-  double weight = 1;                 // entitled share, relative to other jobs
-  std::optional<double> deadline_s;  // from the scenario's start
+  std::string software;  // that trains: "megatron-core-0.16"; "" = of a model that is no transformer
+  step::Given given = step::Given::kNothing;  // of it
+  int gpus = 0;                               // number at the start
+  std::vector<DeviceId> devices;              // or exactly these, in rank order (then gpus = devices.size())
+  double submit_s = 0;                        // arrival
+  int min_gpus = 0;                           // a policy gives 0 GPUs, or a number from min_gpus …
+  int max_gpus = 0;                           // … to max_gpus; both default to `gpus`
+  double weight = 1;                          // entitled share, relative to other jobs
+  std::optional<double> deadline_s;           // from the scenario's start
   // Listed configurations: at least one, with distinct GPU counts. With `choose` exactly one: the start configuration
   // for the requested number of GPUs.
   std::vector<ParallelChoice> configs;

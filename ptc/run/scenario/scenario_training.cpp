@@ -116,13 +116,13 @@ void TrainingBuilder::build_recompute(step::Training& training) {
 
 // What its recipes say; fields of the file come after.
 void TrainingBuilder::build_software(const std::string& gpu, JobSpec& job) {
-  if (!source_.given(at("software"))) return;
-  const auto software = step::find_software(message_.software());
-  if (!software.ok()) return source_.error(at("software"), message_of(software.status()));
-  job.software = software->name();
-  step::apply(
-      step::settings_of(*software, {.gpu_kind = gpu, .experts = job.shape.experts > 0}, job.training.precision.math),
-      job.training);
+  const auto trainer = step::train_with(message_.software(), gpu, job.shape, job.training);
+  if (!trainer.ok()) return source_.error(at("software"), message_of(trainer.status()));
+  job.software = trainer->software;
+  const bool decided = !source_.given(at("software")) && !message_.kernels().empty() && !message_.overlap().empty() &&
+                       !message_.dp_overlap().empty() && !message_.gradients().empty() && !message_.loss().empty() &&
+                       (job.shape.experts == 0 || !message_.dispatch().empty());
+  job.given = decided ? step::Given::kFlags : trainer->given;
 }
 
 void TrainingBuilder::build(bool model_known, const std::string& gpu, JobSpec& job) {
@@ -257,18 +257,21 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   out.set_global_batch(training.global_batch);
   out.set_sequence(training.sequence);
   out.set_schedule(name_in(kSchedules, training.schedule));
-  if (!given.gradients().empty()) out.set_gradients(given.gradients());
+  // What was guessed stays a guess when the file is read again, with the settings of today.
+  const bool known = !job.software.empty();
+  if (known && job.given == step::Given::kNothing) out.set_software(std::string(step::kDefaultSoftware));
+  if (known && job.given == step::Given::kSoftware) out.set_software(job.software);
+  const bool halves = training.precision.gradient_bytes == 2;
+  if (known) out.set_gradients(!halves ? "fp32" : training.precision.math == step::Math::kF16 ? "fp16" : "bf16");
   out.set_overlap(name_in(kOverlaps, training.overlap));
   out.set_dp_overlap(name_in(kDataOverlaps, training.data_overlap));
   out.set_kernels(name_in(kKernels, training.kernels));
-  if (!given.framework().empty()) out.set_framework(given.framework());
-  if (!given.dispatch().empty()) out.set_dispatch(given.dispatch());
-  if (!given.loss().empty()) out.set_loss(given.loss());
-  const bool named = !job.software.empty();  // then false overrides what it says, too
-  if (named) out.set_software(job.software);
-  if (named || training.expert_overlap) out.set_expert_overlap(training.expert_overlap);
-  if (named || training.cuda_graphs) out.set_cuda_graphs(training.cuda_graphs);
-  if (named || training.grouped_experts) out.set_grouped_experts(training.grouped_experts);
+  if (known || !given.framework().empty()) out.set_framework(name_in(kFrameworks, training.framework));
+  if (known || !given.dispatch().empty()) out.set_dispatch(name_in(kDispatches, training.dispatch));
+  if (training.loss) out.set_loss(name_in(kLosses, *training.loss));
+  if (known || training.expert_overlap) out.set_expert_overlap(training.expert_overlap);
+  if (known || training.cuda_graphs) out.set_cuda_graphs(training.cuda_graphs);
+  if (known || training.grouped_experts) out.set_grouped_experts(training.grouped_experts);
   if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);

@@ -115,9 +115,27 @@ TEST(ScenarioTraining, SoftwareSaysWhatIsAbsent) {
   const Scenario again = parsed(read.resolved_text);
   EXPECT_EQ(again.digest, read.digest);
   EXPECT_EQ(again.jobs[0].training.precision.optimizer_bytes, 4);
-  EXPECT_EQ(parsed(scenario(kListed)).resolved_text.find("software"), std::string::npos);
   const std::string wrong = problems_of(scenario(std::string(kListed) + R"(software: "megatron-cor")"));
   EXPECT_NE(wrong.find("did you mean \"megatron-core\"?"), std::string::npos) << wrong;
+}
+
+// Where nothing is said, the job has what such GPUs run today, and the resolved text, with all settings of today, says
+// that nobody chose it. Interval of its steps: of what was given.
+TEST(ScenarioTraining, SoftwareIsThatOfTheGpusUnlessSettingsSayAll) {
+  const auto job = [](const std::string& fields) { return parsed(scenario(kListed + fields)).jobs[0]; };
+  const JobSpec guessed = job(R"(precision: "bf16")");
+  EXPECT_EQ(guessed.software, step::default_software("").name());
+  EXPECT_EQ(guessed.given, step::Given::kNothing);
+  const Scenario again = parsed(parsed(scenario(std::string(kListed) + R"(precision: "bf16")")).resolved_text);
+  EXPECT_EQ(again.jobs[0].given, step::Given::kNothing);
+  EXPECT_EQ(again.jobs[0].training.kernels, guessed.training.kernels);
+  EXPECT_NE(again.resolved_text.find("software: \"default\""), std::string::npos) << again.resolved_text;
+  const std::string all = R"(kernels: "fused" overlap: "all" dp_overlap: "none" gradients: "fp32" loss: "separate" )";
+  EXPECT_EQ(job(all).given, step::Given::kFlags);
+  EXPECT_EQ(job(R"(kernels: "fused")").given, step::Given::kNothing);
+  EXPECT_EQ(job(all + R"(software: "nemo")").given, step::Given::kSoftware);
+  EXPECT_EQ(job(R"(precision: "fp32" software: "automodel")").training.precision.gradient_bytes, 4)
+      << "recipes are of 16 bits";
 }
 
 // 26 virtual stages of 24 layers: the embedding and the head have one each. Without interleaving a stage needs a layer.

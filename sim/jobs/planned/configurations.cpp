@@ -7,6 +7,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cost/step/devices.h"
+#include "ptc/cost/step/software.h"
 
 namespace scalai::jobs {
 namespace {
@@ -109,6 +110,7 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.all_gpus = false;
   space.host = cluster::joined(host);
   space.base = model.training;
+  SCALAI_CHECK(step::train_with(step::kDefaultSoftware, host.gpu.name, model.shape, space.base).ok());
   space.micro_batches = model.micro_batches;
   space.pins = model.pins;
   if (model.pins.zero) space.zero_stages = {*model.pins.zero};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/cost/step/devices.h"
+#include "ptc/cost/step/software.h"
 #include "sim/jobs/planned/testing/support.h"
 
 namespace scalai::jobs {
@@ -19,6 +20,7 @@ TEST(Configurations, IsTheSearchsBest) {
   ASSERT_NE(best, nullptr);
   const JobModel& model = world.models.model_of(job);
   step::SearchSpace space{.gpus = 8, .all_gpus = false, .host = world.cluster.hosts[0], .base = model.training};
+  ASSERT_TRUE(step::train_with("", space.host.gpu.name, model.shape, space.base).ok());
   const step::SearchResult found = step::search(model.shape, space).value();
   EXPECT_EQ(best->config, found.best.front().config);
   EXPECT_EQ(best->step_s, found.best.front().time.step_s);
