@@ -94,7 +94,7 @@ absl::StatusOr<step::Change> ChangePlanner::to(const collection::ParallelConfig&
                              change::estimate({.plan = plan,
                                                .cluster = request_.cluster,
                                                .costs = costs,
-                                               .groups = change::groups_of(to, request_.cluster)})
+                                               .groups = change::groups_of(to, request_.cluster, &from_)})
                                  .total();
   return change;
 }

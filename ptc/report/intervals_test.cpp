@@ -126,13 +126,13 @@ TEST_F(Intervals, AreInSummaryTableAndComparison) {
   const Summary summary = *read_summary(json);
   ASSERT_TRUE(summary.jobs[0].interval);
   const double high = summary.jobs[0].interval->wall_s->high;
-  EXPECT_NEAR(high, 200 + std::sqrt(28.8 * 28.8 + 0.63 * 6 * 0.63 * 6 + 1.2 * 4 * 1.2 * 4), 1e-9);
+  EXPECT_NEAR(high, 200 + std::sqrt(28.8 * 28.8 + 0.63 * 6 * 0.63 * 6 + 3 * 4 * 3 * 4), 1e-9);
   EXPECT_FALSE(summary.jobs[1].interval);
-  EXPECT_THAT(summary_table(json), ContainsRegex("200 s ± 29.4 s"));
+  EXPECT_THAT(summary_table(json), ContainsRegex("200 s ± 31.4 s"));
   EXPECT_THAT(summary_table(json), HasSubstr("without restart"));
   const auto compared = [&](const char* format) { return *compare_summaries({{"a", json}, {"b", json}}, format); };
-  EXPECT_THAT(compared("table"), ContainsRegex("wall +200 s ± 29.4 s +200 s ± 29.4 s"));
-  EXPECT_THAT(compared("json"), ContainsRegex("\"model_high\": \\[\n +229.4"));
+  EXPECT_THAT(compared("table"), ContainsRegex("wall +200 s ± 31.4 s +200 s ± 31.4 s"));
+  EXPECT_THAT(compared("json"), ContainsRegex("\"model_high\": \\[\n +231.4"));
   EXPECT_THAT(compared("csv"), HasSubstr("a,a_model_low,a_model_high,b,b_model_low,b_model_high,ratio\n"));
 }
 

@@ -7,18 +7,19 @@
 #include <optional>
 
 #include "labs/validation/model/internal/printed.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/cost/change/setup.h"
 
 namespace scalai::step::validation {
 namespace {
 
 // Ranks in order, tp within a host first.
-change::Groups groups_in_order(int gpus, int per_host, int tp, int pp) {
+change::Groups groups_in_order(const cluster::GpuKind& gpu, int gpus, int per_host, int tp, int pp) {
   collection::Collection collection;
   collection.meshes = {collection::Mesh({{"tp", tp}, {"dp", gpus / (tp * pp)}, {"pp", pp}})};
   cluster::Cluster cluster;
   for (int first = 0; first < gpus; first += per_host)
-    cluster.hosts.push_back({.first_device = first, .gpus = std::min(per_host, gpus - first)});
+    cluster.hosts.push_back({.first_device = first, .gpus = std::min(per_host, gpus - first), .gpu = gpu});
   for (int rank = 0; rank < gpus; ++rank) collection.device_of_rank.emplace_back(rank);
   return change::groups_of(collection, cluster);
 }
@@ -34,7 +35,8 @@ std::optional<double> seconds_of(const std::string& quantity, const change::Stac
 }  // namespace
 
 std::vector<std::string> pause_columns() {
-  return {"label", "quantity", "stack", "gpus", "gpus_per_host", "tp", "pp", "published", "fitted", "note"};
+  return {"label", "source", "quantity", "stack",     "gpu",       "gpus",   "gpus_per_host",
+          "tp",    "pp",     "later",    "connected", "published", "fitted", "note"};
 }
 
 RowResult pause_result(RowReader& row) {
@@ -46,6 +48,9 @@ RowResult pause_result(RowReader& row) {
                    .fitted = row.flag("fitted", false)};
   const int gpus = row.count("gpus"), per_host = row.count("gpus_per_host", 8), tp = row.count("tp", 1),
             pp = row.count("pp", 1);
+  const std::string kind = row.text("gpu", ""), source = row.text("source", "");
+  const cluster::GpuKind* gpu = cluster::find_gpu_kind(kind);
+  if (!kind.empty() && gpu == nullptr) row.problem("gpu", fmt::format("unknown GPU kind \"{}\"", kind));
   const auto stack = change::find_stack(name);
   if (!name.empty() && !stack.ok())
     row.problem("stack", fmt::format("unknown stack \"{}\"", name),
@@ -54,7 +59,12 @@ RowResult pause_result(RowReader& row) {
     row.problem("gpus", "needs at least 2 GPUs that tp and pp divide, and hosts with GPUs");
   if (row.ok() && result.published <= 0) row.problem("published", "must be more than 0");
   if (!row.ok()) return result;
-  const std::optional<double> seconds = seconds_of(quantity, **stack, groups_in_order(gpus, per_host, tp, pp));
+  change::Groups groups = groups_in_order(gpu == nullptr ? cluster::GpuKind() : *gpu, gpus, per_host, tp, pp);
+  groups.processes_stay = row.flag("later", false);
+  if (!row.flag("connected", true)) {
+    for (change::GroupKind& one : groups.kinds) one.across_hosts = false;
+  }
+  const std::optional<double> seconds = seconds_of(quantity, **stack, groups);
   if (!seconds) {
     row.problem("quantity", fmt::format("unknown quantity \"{}\"", quantity),
                 "known: initialisation, communicator, restart");
@@ -62,7 +72,7 @@ RowResult pause_result(RowReader& row) {
   }
   result.machine = fmt::format("{} {}", name, quantity);
   result.group = quantity == "restart" ? "restart" : "communicators";
-  result.held_out = !result.fitted;
+  result.held_out = !result.fitted && (source.empty() || PublishedTable::is_held_out(source));
   conclude(result, *seconds, *seconds / result.published - 1);
   return result;
 }

@@ -34,7 +34,15 @@ TEST(PauseRows, AreWhatTheStackSays) {
   EXPECT_TRUE(restart.held_out);
   // Eight clients of the store, a first communicator, a ring of seven steps, pairs of ranks.
   const RowResult one = result_of("quantity=communicator stack=stock-2025 gpus=8 published=2.46 fitted=1");
-  EXPECT_NEAR(one.predicted, 8 * 1.02e-3 + 2.46 + 3 * 7 * 0.15e-3 + 64 * 7.24e-9, 1e-9);
+  const double rest_s = 8 * 1.02e-3 + 0.03 + 3 * 7 * 0.15e-3 + 64 * 7.24e-9;
+  EXPECT_NEAR(one.predicted, 0.13 + 0.05 + rest_s, 1e-9);
+  const auto predicted = [](const std::string& cells) {
+    return result_of("quantity=communicator stack=stock-2025 gpus=8 published=2.46 " + cells).predicted;
+  };
+  EXPECT_NEAR(predicted("gpu=h100-80g"), 0.13 + 0.05 + 8 * 0.22 + rest_s, 1e-9);
+  EXPECT_NEAR(predicted("gpu=h100-80g later=1"), rest_s, 1e-9);
+  EXPECT_NEAR(predicted("gpus_per_host=4"), 0.13 + 0.05 + 0.2 + rest_s, 1e-9);
+  EXPECT_NEAR(predicted("gpus_per_host=4 connected=0"), one.predicted, 1e-9);
   EXPECT_FALSE(one.held_out);
   EXPECT_GT(result_of("quantity=initialisation stack=stock-2025 gpus=16 tp=8 published=8").predicted,
             2 * one.predicted);

@@ -88,8 +88,11 @@ std::string PublishedTable::source() const {
 }
 
 bool PublishedTable::held_out(const std::string& label) const {
-  const std::string digest = digest_of(said("split") == "source" ? source() : name + "/" + label);
-  return std::string_view("02468ace").find(digest.back()) != std::string_view::npos;
+  return is_held_out(said("split") == "source" ? source() : name + "/" + label);
+}
+
+bool PublishedTable::is_held_out(const std::string& name) {
+  return std::string_view("02468ace").find(digest_of(name).back()) != std::string_view::npos;
 }
 
 PublishedTable read_table(std::string name, std::string_view text, Diagnostics& problems) {

@@ -42,6 +42,7 @@ struct PublishedTable {
   // Whether a row judges constants instead of choosing them. True for about half of all names: an even XXH3 digest of
   // "table/label" or, where the table says "split: source", of its source. Nobody chooses it.
   bool held_out(const std::string& label) const;
+  static bool is_held_out(const std::string& name);  // the digest of this name
 };
 
 // Returns the parsed part; adds all parse errors to `problems`.

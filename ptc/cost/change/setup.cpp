@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "ptc/base/diagnostics.h"
@@ -31,12 +32,14 @@ std::vector<Stack> make_stacks() {
       .restart_doubling_s = 103.2,
       .restart = {65, 1380},
       .store_s_per_rank = 1.02e-3,
-      .first_s = 2.46,
-      .next_s = 0.25,
-      .across_hosts_s = 2,
+      .kernels_s = 0.13,
+      .allocate_s = 0.05,
+      .allocate_s_per_gpu = 0.22,
+      .each_s = 0.03,
+      .across_hosts_s = 0.2,
       .allgathers = 3,
       .square_s = 7.24e-9,
-      .initialisation = {0.5, 2.2},
+      .initialisation = {0.69, 4.0},
   };
   Stack stock_2022 = stock_2025;
   stock_2022.name = "stock-2022";
@@ -44,9 +47,12 @@ std::vector<Stack> make_stacks() {
   stock_2022.barrier_per_group = true;
   stock_2022.barrier_least_s = 15e-3;
   stock_2022.barrier_s_per_rank = 0.456e-3;
-  stock_2022.first_s = stock_2022.next_s = 2.04;
+  stock_2022.kernels_s = stock_2022.allocate_s = stock_2022.allocate_s_per_gpu = 0;
+  stock_2022.each_s = 2.04;
+  stock_2022.across_hosts_s = 2;
   stock_2022.stagger_s_per_rank = 1e-3;
   stock_2022.allgathers = 4;
+  stock_2022.initialisation = {0.5, 2.2};
   const Stack tuned = {
       .name = "tuned",
       .software = "one's own scheduler and NCCL (MegaScale, ByteRobust, NCCLX); containers stay",
@@ -61,8 +67,8 @@ std::vector<Stack> make_stacks() {
       .restart = {20, 65},
       .barrier_least_s = 15e-3,
       .barrier_s_per_rank = 0.157e-3,
-      .first_s = 0.66,
-      .next_s = 0.25,
+      .kernels_s = 0.41,
+      .each_s = 0.25,
       .allgathers = 3,
       .both_directions = true,
       .initialisation = {0.5, 2.2},
@@ -79,17 +85,38 @@ bool crosses(const std::vector<int64_t>& host_of, int ranks, int stride) {
   return false;
 }
 
-double group_s(const Stack& stack, const GroupKind& kind, bool first) {
+// The most ranks of one host, if the host's switches reduce.
+int ranks_in_switch(const collection::Collection& collection, const cluster::Cluster& cluster) {
+  std::map<HostId, int> ranks;
+  for (const DeviceId device : collection.device_of_rank) {
+    const HostId host = cluster.host_of(device);
+    if (cluster.hosts[static_cast<size_t>(host.value)].gpu.in_switch_reduction) ++ranks[host];
+  }
+  int most = 0;
+  for (const auto& [host, count] : ranks) most = std::max(most, count);
+  return most > 1 ? most : 0;
+}
+
+bool all_among(const std::vector<DeviceId>& devices, const std::vector<DeviceId>& known) {
+  const std::set<DeviceId> all(known.begin(), known.end());
+  return std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return all.contains(device); });
+}
+
+double group_s(const Stack& stack, const GroupKind& kind) {
   const double n = kind.ranks, steps = stack.both_directions ? std::floor(n / 2) : n - 1;
-  return (first ? stack.first_s : stack.next_s) + (kind.across_hosts ? stack.across_hosts_s : 0) +
+  return stack.each_s + (kind.across_hosts ? stack.across_hosts_s : 0) +
          (kind.ranks > kStaggered ? stack.stagger_s_per_rank * n : 0) + stack.allgathers * steps * kStep_s +
          stack.square_s * n * n;
 }
 
 }  // namespace
 
-Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster) {
-  Groups groups{.ranks = collection.ranks(), .kinds = {}};
+Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster,
+                 const collection::Collection* before) {
+  Groups groups{.ranks = collection.ranks(),
+                .kinds = {},
+                .ranks_in_switch = ranks_in_switch(collection, cluster),
+                .processes_stay = before != nullptr && all_among(collection.device_of_rank, before->device_of_rank)};
   if (groups.ranks < 2) return groups;
   std::vector<int64_t> host_of;  // an NVLink domain counts as one
   for (const DeviceId device : collection.device_of_rank) host_of.push_back(cluster.domain_of(cluster.host_of(device)));
@@ -120,8 +147,11 @@ Groups groups_of(const collection::Collection& collection, const cluster::Cluste
 
 Groups groups_of(int ranks, const cluster::Cluster& cluster) {
   if (ranks < 2) return {};
-  const bool hosts = ranks > cluster::joined(cluster.hosts.front()).gpus;
-  return {.ranks = ranks, .kinds = {{"world", ranks, 1, hosts}, {"dp", ranks, 1, hosts}}};
+  const cluster::Host& host = cluster.hosts.front();
+  const bool hosts = ranks > cluster::joined(host).gpus;
+  return {.ranks = ranks,
+          .kinds = {{"world", ranks, 1, hosts}, {"dp", ranks, 1, hosts}},
+          .ranks_in_switch = host.gpu.in_switch_reduction ? std::min(ranks, host.gpus) : 0};
 }
 
 const std::vector<Stack>& stacks() {
@@ -148,9 +178,11 @@ absl::StatusOr<const Stack*> find_stack(std::string_view name) {
 double initialisation_s(const Stack& stack, const Groups& groups) {
   if (groups.kinds.empty()) return 0;
   double barriers = 0, seconds = stack.store_s_per_rank * groups.ranks;
+  if (!groups.processes_stay)
+    seconds += stack.kernels_s + stack.allocate_s + stack.allocate_s_per_gpu * groups.ranks_in_switch;
   for (const GroupKind& kind : groups.kinds) {
     barriers += stack.barrier_per_group ? kind.groups : 1;
-    seconds += group_s(stack, kind, &kind == &groups.kinds.front());
+    seconds += group_s(stack, kind);
   }
   return seconds + barriers * std::max(stack.barrier_least_s, stack.barrier_s_per_rank * groups.ranks);
 }
@@ -169,7 +201,10 @@ double restart_s(const Costs& costs, int ranks) {
 }
 
 double communicator_s(const Costs& costs, const Groups& groups) {
-  return costs.communicator_s >= 0 ? costs.communicator_s : initialisation_s(*costs.stack, groups);
+  if (costs.communicator_s >= 0) return costs.communicator_s;
+  Groups known = groups;
+  known.processes_stay = groups.processes_stay && restart_s(costs, groups.ranks) <= 0;
+  return initialisation_s(*costs.stack, known);
 }
 
 }  // namespace scalai::change

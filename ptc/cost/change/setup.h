@@ -23,10 +23,14 @@ struct GroupKind {
 struct Groups {
   int ranks = 1;
   std::vector<GroupKind> kinds;  // none for one rank
+  int ranks_in_switch = 0;       // most ranks of a host whose GPU links reduce in their switch (NVLS)
+  bool processes_stay = false;   // each rank's process was in communicators before
 };
 
 // Those of Megatron-LM: the world, one kind an axis of the collection's meshes, replicas, and the ends of the pipeline.
-Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster);
+// `before`: what the job trained in; its processes stay if all devices are among those. Null: all processes are new.
+Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster,
+                 const collection::Collection* before = nullptr);
 // For expectations without a layout: the world, and data parallelism over all ranks, on hosts like the cluster's first.
 Groups groups_of(int ranks, const cluster::Cluster& cluster);
 
@@ -51,13 +55,15 @@ struct Stack {
   double store_s_per_rank = 0;     // clients of the rendezvous store, one after another
   bool barrier_per_group = false;  // a barrier of the world after each new group; else one a kind, or none
   double barrier_least_s = 0, barrier_s_per_rank = 0;  // of one barrier; 0 = there is none
-  double first_s = 0, next_s = 0;  // NCCL's set-up in a host: the first communicator, and each further kind
-  double across_hosts_s = 0;       // more of it, over the network
-  double stagger_s_per_rank = 0;   // how far apart ranks of groups above 128 contact the root
-  int allgathers = 0;              // rings of n − 1 steps in NCCL's bootstrap
-  bool both_directions = false;    // half as many steps (NCCL 2.28.7)
-  double square_s = 0;             // loops over pairs of ranks, times n²
-  Published initialisation;        // factor to the model's time
+  // A process's first communicator: kernels are loaded, memory is allocated, more where switches reduce.
+  double kernels_s = 0, allocate_s = 0, allocate_s_per_gpu = 0;
+  double each_s = 0;              // every kind: topology, and connections in a host
+  double across_hosts_s = 0;      // connections over the network
+  double stagger_s_per_rank = 0;  // how far apart ranks of groups above 128 contact the root
+  int allgathers = 0;             // rings of n − 1 steps in NCCL's bootstrap
+  bool both_directions = false;   // half as many steps (NCCL 2.28.7)
+  double square_s = 0;            // loops over pairs of ranks, times n²
+  Published initialisation;       // factor to the model's time
 };
 
 // The stacks, the default first: "stock-2025", "stock-2022", "tuned".
@@ -68,9 +74,10 @@ absl::StatusOr<const Stack*> find_stack(std::string_view name);
 
 // Set-up of communicators:
 //   store_s_per_rank · ranks + barriers · max(barrier_least_s, barrier_s_per_rank · ranks)
-//     + Σ kinds (first_s or next_s + across_hosts_s + stagger · n + allgathers · steps(n) · 0.15 ms + square_s · n²)
+//     + kernels_s + allocate_s + allocate_s_per_gpu · ranks_in_switch (unless processes stay)
+//     + Σ kinds (each_s + across_hosts_s + stagger · n + allgathers · steps(n) · 0.15 ms + square_s · n²)
 // for groups of n ranks. 0.15 ms a step is fitted to two totals at 96,000 GPUs; the other constants were measured
-// alone.
+// alone. What ranks wait for each other is not in it.
 double initialisation_s(const Stack& stack, const Groups& groups);
 double restart_s(const Stack& stack, int ranks);
 

@@ -20,10 +20,10 @@ constexpr ByGiven by_given(std::string_view group, bool calibrated, int rows, do
 constexpr ByGiven kA100 = by_given("dense A100 16-bit", true, 291, 0.89, 1.18, 565, 0.86, 1.59, 556, 0.99, 2.18);
 constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 74, 0.90, 1.09, 152, 0.75, 1.45, 163, 0.97, 2.24);
 constexpr ByGiven kH100Fp8 = by_given("dense H100 FP8", true, 72, 0.94, 1.12, 152, 0.92, 1.15, 152, 0.92, 1.97);
-constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 33, 0.92, 1.19, 96, 0.73, 2.86, 104, 0.74, 4.15);
-constexpr ByGiven kExperts = by_given("experts", true, 148, 0.84, 1.60, 309, 0.76, 4.78, 335, 0.87, 5.01);
+constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 39, 0.92, 1.30, 96, 0.73, 2.86, 104, 0.74, 4.15);
+constexpr ByGiven kExperts = by_given("experts", true, 145, 0.87, 1.60, 309, 0.76, 4.87, 335, 0.87, 5.08);
 // Few rows of each of many kinds: the widest interval of all dense ones.
-constexpr ByGiven kOther = by_given("other GPUs", false, 14, 0.85, 1.19, 62, 0.73, 2.86, 68, 0.74, 4.15);
+constexpr ByGiven kOther = by_given("other GPUs", false, 15, 0.85, 1.30, 62, 0.73, 2.86, 68, 0.74, 4.15);
 
 }  // namespace
 

@@ -181,7 +181,7 @@ std::optional<step::Change> ChangePlanner::change_to(const Job& job, const std::
     const change::Change change{.plan = plan,
                                 .cluster = scenario_.cluster,
                                 .costs = strategy_.costs,
-                                .groups = change::groups_of(to, scenario_.cluster),
+                                .groups = change::groups_of(to, scenario_.cluster, source.holding.collection.get()),
                                 .stage = staging,
                                 .load = loading,
                                 .upload = strategy_.staged(),

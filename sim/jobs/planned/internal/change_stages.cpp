@@ -65,7 +65,7 @@ std::vector<ChangeStage> stages_of(const StageInput& input) {
   const change::Change change{.plan = input.plan,
                               .cluster = cluster,
                               .costs = strategy.costs,
-                              .groups = change::groups_of(input.to, cluster),
+                              .groups = change::groups_of(input.to, cluster, &input.from),
                               .stage = stage,
                               .load = load,
                               .upload = staged,
