@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/cost/step/degraded_cluster.h"
 #include "sim/iteration.h"
 
 namespace scalai::sim {
@@ -32,8 +33,18 @@ struct Work {
   std::vector<int> parts_of_rank;
 };
 
+// Slow links decide how much of a collective work hides, and which link bounds it. A link that is down is left to the
+// flows: only a job that needs it stands still.
+Hardware hardware_of(const StepInput& job) {
+  std::map<std::string, double> slow = job.links;
+  std::erase_if(slow, [](const auto& link) { return link.second == 0; });
+  const std::optional<cluster::Cluster> left =
+      slow.empty() ? std::nullopt : step::degraded_cluster(job.cluster, job.devices, slow);
+  return step::hardware_of(left ? *left : job.cluster, job.config, job.devices, job.speed);
+}
+
 Work work_of(const StepInput& job) {
-  Hardware hardware = step::hardware_of(job.cluster, job.config, job.devices, job.speed);
+  Hardware hardware = hardware_of(job);
   std::vector<StageGpu> kinds;
   Work work;
   for (const DeviceId device : job.devices) {

@@ -195,6 +195,69 @@ TEST(SimulatedStepTime, ADegradedLinkSlowsAndADownOneStops) {
   EXPECT_EQ(simulated_s(job, cluster), alone);
 }
 
+// Links by a part of their names, and a cluster that has them slow from the first.
+struct Slow {
+  std::string part;
+  void (*make)(cluster::Cluster& cluster, double share);
+};
+
+template <double cluster::Host::*rate>
+void slow_hosts(cluster::Cluster& cluster, double share) {
+  for (cluster::Host& host : cluster.hosts) host.*rate *= share;
+  // The uplinks have what they had.
+  if (rate == &cluster::Host::nic_bytes_per_s) cluster.oversubscription *= share;
+}
+
+std::vector<Slow> slow_links() {
+  return {{".nic", slow_hosts<&cluster::Host::nic_bytes_per_s>},
+          {".pcie.", slow_hosts<&cluster::Host::pcie_bytes_per_s>},
+          {".g", slow_hosts<&cluster::Host::gpu_link_bytes_per_s>},
+          {"leaf", [](cluster::Cluster& cluster, double share) { cluster.oversubscription /= share; }},
+          {"fabric", [](cluster::Cluster& cluster, double share) { cluster.backbone_bytes_per_s *= share; }}};
+}
+
+std::map<std::string, double> links_at(const cluster::Cluster& cluster, const std::string& part, double share) {
+  std::map<std::string, double> links;
+  for (const cluster::NamedLink& link : cluster::links_of(cluster)) {
+    const bool pcie = link.name.find(".pcie.") != std::string::npos;
+    if (pcie ? part == ".pcie." : link.name.find(part) != std::string::npos) links[link.name] = share;
+  }
+  return links;
+}
+
+TEST(SimulatedStepTime, ADegradedLinkIsASlowLink) {
+  for (const Case& one : cases()) {
+    Trained job = trained(one.model, one.layout, one.training), natively = job;
+    const int hosts = (job.config.world() + one.host.gpus - 1) / one.host.gpus;
+    cluster::Cluster star = cluster_of(one.gpu, hosts, one.host), leaves = star;
+    star.backbone_bytes_per_s = 100e9;
+    leaves.fabric = cluster::FabricKind::kLeafSpine;
+    leaves.leaf_hosts = 1;
+    leaves.oversubscription = 2;
+    for (const cluster::Cluster& cluster : {star, leaves}) {
+      for (const Slow& slow : slow_links()) {
+        job.links = links_at(cluster, slow.part, 0.1);
+        if (job.links.empty()) continue;  // of the other fabric
+        cluster::Cluster made = cluster;
+        slow.make(made, 0.1);
+        const std::string what =
+            fmt::format("{} {} {}: {}", one.model, one.layout, name_of(one.training.schedule), slow.part);
+        EXPECT_NEAR(analytic_s(job, cluster) / analytic_s(natively, made), 1, 0.01) << what;
+        EXPECT_NEAR(simulated_s(job, cluster) / simulated_s(natively, made), 1, 0.01) << what;
+      }
+    }
+  }
+}
+
+// 16 micro-batches gather 8.03e9 / 8 parameters of 2 B twice and scatter gradients of 4 B, 7/8 of them to other hosts:
+// 112 GB. A tenth of a NIC of 50 GB/s, of which rings reach 0.9, takes 25 s, and work of less than 1 s hides little.
+TEST(SimulatedStepTime, SlowNicsTakeWhatTheirBytesTake) {
+  const cluster::Cluster cluster = cluster_of("h100-80g", 8);
+  Trained job = trained("llama3-8b", "tp8,dp8,zero3", training(128, 1, 8192));
+  job.links = links_at(cluster, ".nic", 0.1);
+  for (const double seconds : {analytic_s(job, cluster), simulated_s(job, cluster)}) EXPECT_NEAR(seconds, 25, 2);
+}
+
 TEST(SimulatedStepTime, RemembersShapes) {
   const cluster::Cluster cluster = two_leaves();
   Trained job = trained("llama3-8b", "tp8", training(32, 1, 2048));

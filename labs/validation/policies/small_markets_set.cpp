@@ -159,6 +159,7 @@ jobs::RecoverySetup setup_of(jobs::RecoveryDesign design, const small::HostsCase
   setup.hosts = static_cast<int>(one.hosts.size());
   setup.until_s = one.until_s;
   setup.samples_per_step = one.step;
+  setup.on_notice = on_notice_of(design);
   setup.costs.detect_s = one.detect_s;
   setup.checkpoints.every_s = one.checkpoint_s;
   setup.join_horizon_s = 1e9;
@@ -175,7 +176,7 @@ absl::StatusOr<Tally> on_hosts(jobs::RecoveryDesign design) {
                          .change_s = static_cast<int>(random.below(20)),
                          .until_s = 1000,
                          .step = static_cast<int>(random.between(1, 40)),
-                         .heeds_notice = design == jobs::RecoveryDesign::kReshard};
+                         .heeds_notice = jobs::on_notice_of(design) != jobs::OnNotice::kWait};
     if (design == jobs::RecoveryDesign::kCheckpointRestart)
       one.checkpoint_s = static_cast<int>(random.between(10, 100));
     const int64_t hosts = random.between(1, 4);

@@ -46,15 +46,13 @@ class Degrading {
   }
 
   cluster::Cluster result() && {
-    for (const Climbed& tier : tiers_)
-      (tier.grouped ? cluster_.group_oversubscription : cluster_.oversubscription) /= tier.share;
     for (const auto& [h, share] : gpu_link_) (void)scale(host(h).gpu_link_bytes_per_s, share);
     for (const auto& [h, share] : nic_) (void)scale(host(h).nic_bytes_per_s, share);
-    for (const auto& [h, share] : pcie_) {
-      cluster::Host& one = host(h);
-      const double most = one.pcie_bytes_per_s * share * one.gpus / std::max(1, one.nics);
-      if (one.pcie_bytes_per_s > 0 && (one.nic_bytes_per_s == 0 || most < one.nic_bytes_per_s))
-        one.nic_bytes_per_s = most;
+    for (const auto& [h, share] : pcie_) (void)scale(host(h).pcie_bytes_per_s, share);
+    const std::vector<cluster::Tier> tiers = cluster::tiers_of(cluster_);
+    for (size_t t = 0; t < tiers_.size(); ++t) {
+      const double factor = tiers_[t].kept_of_nics(cluster::nics_below(cluster_, tiers[t])) / tiers_[t].share;
+      (tiers_[t].grouped ? cluster_.group_oversubscription : cluster_.oversubscription) *= factor;
     }
     return std::move(cluster_);
   }
@@ -66,6 +64,16 @@ class Degrading {
     bool grouped = false;  // its rates are the group's
     std::set<int> switches;
     double share = 1;
+    std::vector<double> below;  // rates of the NICs below each of its switches
+    // An uplink's rate is that of the NICs below it / oversubscription, and slow NICs leave it as it is.
+    double kept_of_nics(const std::vector<double>& left) const {
+      double kept = switches.empty() ? 1 : 0;
+      for (const int at : switches) {
+        const auto i = static_cast<size_t>(at);
+        kept = std::max(kept, below[i] > 0 ? left[i] / below[i] : 1);
+      }
+      return kept;
+    }
     bool uses(const std::string& link) const {
       int number = 0;
       if (switches.empty() || std::sscanf(link.c_str(), (name + "%d.").c_str(), &number) != 1) return false;
@@ -75,7 +83,10 @@ class Degrading {
 
   // On rails a GPU's traffic stays on its own rail; between blocks of hosts it climbs.
   Climbed climbed(const cluster::Tier& tier) const {
-    Climbed found{.name = tier.name, .grouped = tier.name == "pod" || tier.name == "group", .switches = {}};
+    Climbed found{.name = tier.name,
+                  .grouped = tier.name == "pod" || tier.name == "group",
+                  .switches = {},
+                  .below = cluster::nics_below(cluster_, tier)};
     std::set<int> blocks;
     for (const auto& [host, locals] : used_) {
       blocks.insert(tier.switch_of(HostId(host), 0));

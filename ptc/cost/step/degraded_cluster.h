@@ -18,9 +18,9 @@ namespace scalai::step {
 //   hN.gM.up|down       the host's GPU links, if the job has two ranks there (or in its NVLink domain)
 //   hN.nicM.up|down     the host's NICs, if the job is on several hosts (or NVLink domains) and one of its GPUs there
 //                       uses this NIC
-//   hN.gM.pcie.up|down  the same, as far as the way to the NIC is slower than the GPU's share of the NICs
+//   hN.gM.pcie.up|down  the ways of the host's GPUs to their NICs, if the job is on several hosts
 //   leafN.up|down       the uplinks of all leaves, if the job is on several leaves, this one among them; so of other
-//                       tiers
+//                       tiers. Slow NICs below them leave uplinks as they are
 //   fabric              the backbone, if the job is on several hosts
 //
 // Rails of one block of hosts, storage and hosts' memories are on no way of a training step. nullopt: the job needs a

@@ -57,8 +57,8 @@ TEST(DegradedCluster, OnlyWhatTheJobUsesCounts) {
   const auto across = degraded_cluster(whole, apart, all);
   ASSERT_TRUE(across);
   EXPECT_DOUBLE_EQ(across->hosts[0].gpu_link_bytes_per_s, link);
-  // The way over PCIe: 32 MB/s for each of eight GPUs, dealt out to the host's NICs.
-  EXPECT_DOUBLE_EQ(across->hosts[0].nic_bytes_per_s, 32e6 * 8 / whole.hosts[0].nics);
+  EXPECT_DOUBLE_EQ(across->hosts[0].nic_bytes_per_s, nic / 2);
+  EXPECT_DOUBLE_EQ(across->hosts[0].pcie_bytes_per_s, 32e6);
   const auto other = degraded_cluster(whole, apart, {{"h0.nic1.up", 0.5}});  // of another GPU
   EXPECT_DOUBLE_EQ(other->hosts[0].nic_bytes_per_s, nic);
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, apart, {{"h0.nic0.up", 0.5}})->hosts[0].nic_bytes_per_s, nic / 2);
@@ -71,6 +71,11 @@ TEST(DegradedCluster, SwitchesCountForThoseWhoGoThroughThem) {
   whole.oversubscription = 2;
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 16), {{"leaf0.up", 0.5}})->oversubscription, 2) << "one leaf";
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), {{"leaf0.up", 0.5}})->oversubscription, 4);
+  // Uplinks keep their rates, so what is below them is less of them.
+  const LinkShares nics = {{"h0.nic0.up", 0.5}, {"h1.nic0.up", 0.5}, {"h2.nic0.up", 0.5}};
+  EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), nics)->oversubscription, 1) << "halves of 2";
+  EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), {{"h0.nic0.up", 0.5}})->oversubscription, 2)
+      << "leaf1 has all";
   whole.fabric = cluster::FabricKind::kStar;
   whole.backbone_bytes_per_s = 1e9;
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 16), {{"fabric", 0.5}})->backbone_bytes_per_s, 5e8);

@@ -216,7 +216,8 @@ void count_gpus(const cluster::GpuKind& gpu, int ranks, std::vector<GpuCount>& c
 void add_domain(const cluster::Host& host, int hosts, Hardware& hardware) {
   const double nics_bytes_per_s = host.nics * host.nic_bytes_per_s;
   hardware.link_bytes_per_s = least(hardware.link_bytes_per_s, host.gpu_link_bytes_per_s);
-  hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, nics_bytes_per_s / std::max(1, host.gpus));
+  const double share_bytes_per_s = least(nics_bytes_per_s / std::max(1, host.gpus), host.pcie_bytes_per_s);
+  hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, share_bytes_per_s);
   hardware.host_nic_bytes_per_s = least(hardware.host_nic_bytes_per_s, nics_bytes_per_s * hosts);
   hardware.gpus_per_host = std::max(hardware.gpus_per_host, host.gpus * hosts);
 }

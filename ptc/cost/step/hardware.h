@@ -57,8 +57,9 @@ struct Hardware {
   std::vector<StageGpu> stages;  // one entry if all stages are equal, else one for each pipeline stage; never empty
   std::vector<GpuCount> gpus;    // all GPUs at work; empty = the GPUs of `stages`, the same number of each
   int gpus_per_host = 1;
-  double link_bytes_per_s = 0;      // GPU to GPU in a host, per direction; 0 = unlimited
-  double nic_bytes_per_s = 0;       // share of a GPU in its host's NICs, per direction; 0 = unlimited
+  double link_bytes_per_s = 0;  // GPU to GPU in a host, per direction; 0 = unlimited
+  // Share of a GPU in its host's NICs, at most the rate of its PCIe link, per direction; 0 = unlimited.
+  double nic_bytes_per_s = 0;
   double host_nic_bytes_per_s = 0;  // all NICs of a host; 0 = unlimited
   // What rings over hosts reach for each rank, per direction, where someone measured it; 0 = the share of the NICs that
   // network_efficiency gives. Messages between two ranks are not bound by it.

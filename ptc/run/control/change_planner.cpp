@@ -16,6 +16,15 @@ ChangePlanner::ChangePlanner(const scenario::Scenario& scenario, const scenario:
                              const Condition& condition, bool check_plans)
     : scenario_(scenario), strategy_(strategy), condition_(condition), check_plans_(check_plans) {}
 
+bool ChangePlanner::saves_first(const Job& job, bool waits) const {
+  const scenario::CheckpointPolicy& checkpoint = job.spec->checkpoint;
+  const auto taken = [&](DeviceId device) { return condition_.draining(device); };
+  const auto lost = [&](DeviceId device) { return job.state.gone.contains(device); };
+  if (checkpoint.every_steps == 0 || !checkpoint.before_change) return false;
+  if (!job.moves() || condition_.any_cut_off() || std::any_of(job.devices.begin(), job.devices.end(), lost)) return false;
+  return strategy_.from_checkpoint || (waits && std::any_of(job.devices.begin(), job.devices.end(), taken));
+}
+
 std::vector<Source> ChangePlanner::sources(const Job& job) const {
   std::vector<Source> list;
   if (!strategy_.from_checkpoint) {
@@ -143,10 +152,13 @@ double ChangePlanner::reading_seconds(const Job& job, const Source& source) cons
   const bool elsewhere =
       !source.residency.storage || !source.residency.extra.empty() ||
       std::any_of(held.begin(), held.end(), [&](DeviceId device) { return source.residency.lost.count(device) == 0; });
-  const double rate = scenario_.cluster.storage_read_bytes_per_s;
-  if (elsewhere || rate <= 0) return 0;
-  const int64_t bytes = scenario::state_bytes(*job.spec);
-  return static_cast<double>(bytes) / rate * job.spec->state_ratio;
+  return elsewhere ? 0 : storage_seconds(job, scenario_.cluster.storage_read_bytes_per_s);
+}
+
+// All the state once.
+double ChangePlanner::storage_seconds(const Job& job, double bytes_per_s) const {
+  if (bytes_per_s <= 0) return 0;
+  return static_cast<double>(scenario::state_bytes(*job.spec)) / bytes_per_s * job.spec->state_ratio;
 }
 
 // The change that the runtimes would play (ptc/cost/change), and the steps that a rollback has run again. A narrower
@@ -167,7 +179,7 @@ std::optional<step::Change> ChangePlanner::change_to(const Job& job, const std::
   const scenario::ParallelChoice choice{.config = candidate.config, .training = candidate.training};
   bool all_planned = true;
   for (size_t i = whole < staged.size() ? whole : 0; i < staged.size(); ++i) {
-    const auto& [source, staging] = staged[i];
+    const auto& [source, staging, written_s] = staged[i];
     collection::Collection to = *built;
     to.device_of_rank = place_ranks(job, source, to, choice, to.device_of_rank);
     const auto made = make_plan(source, to);
@@ -190,7 +202,8 @@ std::optional<step::Change> ChangePlanner::change_to(const Job& job, const std::
                                 .hub = hub,
                                 .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
-    return step::Change{.reconfiguration_s = change::estimate(change, job.spec->state_ratio).total() + rerun_s,
+    const double planned_s = change::estimate(change, job.spec->state_ratio).total();
+    return step::Change{.reconfiguration_s = written_s + planned_s + rerun_s,
                         .bytes_between_hosts = plan.bytes().cross_host,
                         .bytes_moved = plan.bytes().moved() + plan.bytes().from_storage};
   }
@@ -199,6 +212,13 @@ std::optional<step::Change> ChangePlanner::change_to(const Job& job, const std::
 
 scenario::Chooser::Change ChangePlanner::pricer(const Job& job, const std::vector<DeviceId>& usable) const {
   std::vector<Staged> staged;
+  const bool saved = job.copies.checkpoint && job.copies.checkpoint->step == job.state.step;
+  if (saves_first(job) && !saved) {  // what it would write now
+    Source source{.holding = job.state, .residency = {.storage = true}};
+    const std::vector<DeviceId>& held = job.state.collection->device_of_rank;
+    source.residency.lost.insert(held.begin(), held.end());
+    staged.push_back({source, {}, storage_seconds(job, scenario_.cluster.storage_write_bytes_per_s)});
+  }
   for (const Source& source : sources(job)) staged.push_back({source, staging_flows(source)});
   const size_t unknown = staged.size();
   return [this, &job, &usable, staged = std::move(staged), whole = unknown](const step::Candidate& candidate) mutable {

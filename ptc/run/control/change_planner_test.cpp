@@ -122,10 +122,23 @@ TEST_F(PricerTest, StepsThatARollbackRunsAgainCount) {
   job_.copies.checkpoint = job_.state;
   const double none = restart.pricer(job_, usable_)(candidate_)->reconfiguration_s;
   job_.copies.checkpoint->step = 2;
+  job_.state.gone = {DeviceId(0)};
   EXPECT_DOUBLE_EQ(restart.pricer(job_, usable_)(candidate_)->reconfiguration_s, none + 5 * 3.0);
 }
 
+// A planned change runs nothing again, but its state is written first: all of it once.
+TEST_F(PricerTest, APlannedRestartWritesFirst) {
+  const ChangePlanner restart = planner("checkpoint-restart");
+  job_.copies.checkpoint = job_.state;
+  const double none_s = restart.pricer(job_, usable_)(candidate_)->reconfiguration_s;
+  job_.copies.checkpoint->step = 2;
+  const double written_s =
+      static_cast<double>(scenario::state_bytes(*job_.spec)) / parts_.condition.cluster().storage_write_bytes_per_s;
+  EXPECT_NEAR(restart.pricer(job_, usable_)(candidate_)->reconfiguration_s, none_s + written_s, 1e-9);
+}
+
 TEST_F(PricerTest, ThereIsNoChangeWithoutACopyOfTheState) {
+  job_.state.gone = {DeviceId(0)};
   EXPECT_FALSE(planner("checkpoint-restart").pricer(job_, usable_)(candidate_).has_value());
 }
 

@@ -70,6 +70,8 @@ class Control::Impl {
   void submit_arrivals();
   // Where the job stands may no longer be what it wants: finds out, and stops it at the next step boundary if so.
   void retarget(Job& job, const std::string& cause, bool forced = false);
+  // At a step boundary: the job trains on, or changes as it is asked to, and writes a checkpoint first if need be.
+  void go_on(Job& job, double stall_s = 0);
   // Asks the policy if it was told anything, and notes what its answer changes; no job moves yet.
   void consult();
   // Moves jobs until the policy's answers and the devices that others have left are of no more consequence.
@@ -193,10 +195,7 @@ void Control::Impl::on(const StepReached& event) {
   for (const size_t due : script_.due_at_step(job.index, job.state.step)) fire(due);
   if (job.spec->steps > 0 && event.step >= job.spec->steps) return lifecycle_.complete(job);
   if (lifecycle_.stopping()) return snapshots_.start_last(job);
-  const double stall_s = snapshots_.start_due(job);
-  if (job.mode == Mode::kStopping && !targets_.settled(job)) return reconfigurer_.begin(job);
-  job.mode = Mode::kTraining;  // also when what was asked for has been taken back
-  trainer_.start(job, stall_s);
+  go_on(job, snapshots_.start_due(job));
 }
 
 void Control::Impl::on(const RoundDone& event) {
@@ -221,7 +220,12 @@ void Control::Impl::on(const ExecutionDone& event) {
 
 void Control::Impl::on(const BackgroundDone& event) {
   Job& job = jobs_[event.job];
-  if (snapshots_.arrive(job, event.tag) && job.copies.last == event.tag) lifecycle_.stop(job);
+  if (!snapshots_.arrive(job, event.tag)) return;
+  if (job.copies.last == event.tag) return lifecycle_.stop(job);
+  if (job.copies.before_change != event.tag) return;
+  job.copies.before_change.reset();
+  if (lifecycle_.stopping()) return snapshots_.start_last(job);
+  go_on(job);
 }
 
 void Control::Impl::on(const CopyLost& event) {
@@ -229,6 +233,7 @@ void Control::Impl::on(const CopyLost& event) {
   const bool last = job.mode == Mode::kStopping && job.copies.last == event.tag;
   snapshots_.give_up(job, event.tag);
   if (last) return snapshots_.start_last(job);
+  if (job.copies.before_change == event.tag) return reconfigurer_.begin(job);
   reconfigurer_.lose_source(job, event.tag);
 }
 
@@ -412,6 +417,16 @@ void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
   if (job.mode == Mode::kWaiting) return reconfigurer_.begin(job);
   job.mode = Mode::kStopping;
   trainer_.stop_at_boundary(job);
+}
+
+void Control::Impl::go_on(Job& job, double stall_s) {
+  if (job.mode == Mode::kStopping && !targets_.settled(job)) {
+    const bool saves = planner_.saves_first(job, /*waits=*/!targets_.choose(job));
+    if (saves && snapshots_.start_before_change(job)) return;
+    return reconfigurer_.begin(job);
+  }
+  job.mode = Mode::kTraining;  // also when what was asked for has been taken back
+  trainer_.start(job, stall_s);
 }
 
 void Control::Impl::consult() {

@@ -280,7 +280,7 @@ TEST(LostState, ASnapshotUnderWayIsWorthlessWhenItsSourceDies) {
 }
 
 TEST(LostState, ACheckpointThatArrivesAfterARollbackDoesNotCount) {
-  Driver restarting(sharded("checkpoint { every_steps: 4 }"), "checkpoint-restart");
+  Driver restarting(sharded("checkpoint { every_steps: 4 before_change: false }"), "checkpoint-restart");
   restarting.feed(4, StepReached{0, 4});
   const int64_t tag = restarting.only<Background>().tag;
   restarting.feed(6.5, UserResize{0, 1});

@@ -90,6 +90,7 @@ void Reconfigurer::place(Job& job) {
 }
 
 void Reconfigurer::begin(Job& job) {
+  job.copies.before_change.reset();
   // Asked for, or failed, during the reconfiguration before this one: the pause counts from where that one's ends.
   const double since_s = std::max(job.request.cause_s, job.accounts.span_since_s);
   if (job.moves()) {

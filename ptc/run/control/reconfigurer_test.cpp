@@ -311,10 +311,80 @@ TEST(DpOnly, WaitsForAWholeReplicaAndResumes) {
   EXPECT_EQ(free.only<Execute>().plan->to(), "tp2");
 }
 
+// Nothing fits what the notice leaves: the state goes to storage before its devices are taken.
+TEST(DpOnly, SavesBeforeDevicesAreTakenThatItCannotReplace) {
+  const std::string text =
+      "until: \"1000s\"\n"
+      "events { at: \"10.5s\" preempt { devices: [4, 5, 6, 7] notice: \"60s\" } }\n" +
+      job_text("a",
+               "gpus: 8 checkpoint { every_steps: 100 } "
+               "configs { layout: \"tp4,pp2\" step_time: \"1s\" }");
+  Driver driver(text, "dp-only");
+  driver.feed(10.5, TimerFired{1});
+  driver.feed(11, StepReached{0, 11});
+  const Background saved = driver.only<Background>();
+  EXPECT_EQ(saved.step, 11);
+  driver.feed(14, BackgroundDone{0, saved.tag});
+  EXPECT_EQ(driver.job().state, "waiting");
+}
+
 // ---- checkpoint-restart ---------------------------------------------------------------------------------------------
 
-TEST(CheckpointRestart, EveryChangeGoesBackToTheLastCheckpoint) {
+// 7 steps are done, 4 of them in a checkpoint: a change by plan writes the 7th first, and nothing is run again.
+TEST(CheckpointRestart, APlannedChangeSavesFirst) {
   Driver driver(elastic("", "checkpoint { every_steps: 4 }"), "checkpoint-restart");
+  driver.lose(1, {7}, 0.5);  // nobody's
+  driver.feed(4, StepReached{0, 4});
+  driver.feed(4.5, BackgroundDone{0, driver.only<Background>().tag});
+  driver.feed(6.5, UserResize{0, 2});
+  driver.feed(7, StepReached{0, 7});
+  EXPECT_TRUE(driver.none<Execute>());
+  const Background saved = driver.only<Background>();
+  EXPECT_EQ(saved.step, 7);
+  driver.feed(9, BackgroundDone{0, saved.tag});
+  EXPECT_EQ(driver.only<Execute>().step, 7);
+  driver.done(100);
+  EXPECT_EQ(driver.reconfiguration(0).rolled_back_steps, 0);
+  EXPECT_EQ(driver.reconfiguration(0).phases.stop, 2.5) << "half a step, and 2 s for the checkpoint";
+  EXPECT_EQ(driver.log(), driver.log_again());
+}
+
+// The notice ends in the middle of the write.
+TEST(CheckpointRestart, ALossWhileItSavesGoesBack) {
+  Driver driver(
+      elastic("events { at: \"6.5s\" preempt { devices: 3 notice: \"1s\" } }", "checkpoint { every_steps: 4 }"),
+      "checkpoint-restart");
+  driver.feed(4, StepReached{0, 4});
+  driver.feed(4.5, BackgroundDone{0, driver.only<Background>().tag});
+  driver.feed(6.5, TimerFired{1});
+  driver.feed(7, StepReached{0, 7});
+  const int64_t tag = driver.only<Background>().tag;
+  driver.lose(7.5, {3}, 0.5);
+  EXPECT_EQ(driver.only<Execute>().step, 4);
+  driver.feed(9, BackgroundDone{0, tag});
+  EXPECT_TRUE(driver.none<Execute>());
+  driver.done(100);
+  EXPECT_EQ(driver.reconfiguration(0).rolled_back_steps, 3);
+}
+
+TEST(CheckpointRestart, ACheckpointThatFailsOrARunThatStopsEndsTheWait) {
+  Driver driver(elastic("", "checkpoint { every_steps: 4 }"), "checkpoint-restart");
+  driver.feed(2.5, UserResize{0, 2});
+  driver.feed(3, StepReached{0, 3});
+  driver.feed(5, CopyLost{0, driver.only<Background>().tag});
+  EXPECT_EQ(driver.only<Execute>().step, 0);
+  Driver stopped(elastic("", "checkpoint { every_steps: 4 }"), "checkpoint-restart");
+  stopped.feed(2.5, UserResize{0, 2});
+  stopped.feed(3, StepReached{0, 3});
+  const int64_t tag = stopped.only<Background>().tag;
+  stopped.feed(4, UserStop{});
+  stopped.feed(5, BackgroundDone{0, tag});
+  stopped.feed(6, BackgroundDone{0, stopped.only<Background>().tag});
+  EXPECT_EQ(stopped.job().state, "stopped");
+}
+
+TEST(CheckpointRestart, WithoutThatEveryChangeGoesBackToTheLastCheckpoint) {
+  Driver driver(elastic("", "checkpoint { every_steps: 4 before_change: false }"), "checkpoint-restart");
   driver.feed(4, StepReached{0, 4});
   driver.feed(4.5, BackgroundDone{0, driver.only<Background>().tag});
   driver.feed(6.5, UserResize{0, 2});

@@ -104,6 +104,17 @@ void Snapshots::start_last(Job& job) {
   job.copies.last = start(job, /*is_checkpoint=*/true);
 }
 
+bool Snapshots::start_before_change(Job& job) {
+  const auto of_now = [&](const Holding& copy) {
+    return copy.step == job.state.step && copy.collection == job.state.collection;
+  };
+  if (job.copies.checkpoint && of_now(*job.copies.checkpoint)) return false;
+  for (const auto& [tag, copy] : job.copies.in_flight)
+    if (copy.first && of_now(copy.second)) job.copies.before_change = tag;
+  if (!job.copies.before_change) job.copies.before_change = start(job, /*is_checkpoint=*/true);
+  return true;
+}
+
 bool Snapshots::arrive(Job& job, int64_t tag) {
   const auto found = job.copies.in_flight.find(tag);
   if (found == job.copies.in_flight.end()) return false;

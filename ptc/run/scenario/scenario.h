@@ -60,6 +60,7 @@ struct ChoosePolicy {
 struct CheckpointPolicy {
   int64_t every_steps = 0;  // 0 = none
   bool host_memory_copy = false;
+  bool before_change = true;  // one more where a planned change restarts from it, or leaves the job without devices
 };
 
 struct RedundancyPolicy {

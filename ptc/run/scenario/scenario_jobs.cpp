@@ -358,6 +358,7 @@ void JobBuilder::build_policies() {
         "add storage { read: \"10GB/s\" } to the cluster, or leave the checkpoints out", {cluster_note(context_)});
   }
   job_.checkpoint.host_memory_copy = checkpoint.host_memory_copy();
+  if (checkpoint.has_before_change()) job_.checkpoint.before_change = checkpoint.before_change();
   if (checkpoint.host_memory_copy() && checkpoint.every_steps() == 0) {
     source_.error(at("checkpoint.host_memory_copy"), "a copy in host memory needs checkpoints: every_steps > 0");
   }

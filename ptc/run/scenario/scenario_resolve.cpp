@@ -153,6 +153,7 @@ void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
   out.set_steps(job.steps);
   out.mutable_checkpoint()->set_every_steps(job.checkpoint.every_steps);
   out.mutable_checkpoint()->set_host_memory_copy(job.checkpoint.host_memory_copy);
+  out.mutable_checkpoint()->set_before_change(job.checkpoint.before_change);
   out.mutable_redundancy()->set_copies(job.redundancy.copies);
   out.mutable_redundancy()->set_where(job.redundancy.other_host ? proto::Redundancy::OTHER_HOST
                                                                 : proto::Redundancy::OTHER_DEVICE);

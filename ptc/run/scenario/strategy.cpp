@@ -46,7 +46,7 @@ std::vector<Strategy> make_strategies() {
        .data_parallel_only = true,
        .costs = staging},
       {.name = "checkpoint-restart",
-       .summary = "periodic checkpoints to storage; every change restarts from the last one and re-runs lost steps",
+       .summary = "every change restarts from storage: a planned one saves first, a failure re-runs lost steps",
        .planner = {.name = "checkpoint-restart", .sources = SourceRule::kStorage},
        .from_checkpoint = true,
        .costs = restarting},

@@ -23,7 +23,7 @@ struct Strategy {
   plan::PlannerOptions planner;
   plan::PlacementOptions placement;  // which device takes which rank
   bool data_parallel_only = false;   // tp, pp, cp, ep stay what they were at the start
-  bool from_checkpoint = false;      // planned changes, too, go back to the last checkpoint
+  bool from_checkpoint = false;      // planned changes, too, go by way of a checkpoint
   Costs costs;
 
   // Knows how to keep a cap: state goes from device to device, not by way of hosts or storage.

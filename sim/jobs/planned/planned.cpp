@@ -74,6 +74,7 @@ class Model final : public PlannedChanges {
   void note_loss(const Change& change, JobState& job) const;
   void note_checkpoints(const Change& change, JobState& job) const;
   Source source_of(const Change& change, const JobState& job) const;
+  bool saves_first(const Change& change, const JobState& job) const;
   double lost_work(const Change& change, Source source, JobState& job) const;
   absl::Status plan(const Change& change, Source source, JobState& job, Underway& underway);
   absl::StatusOr<double> launch(const Change& change, bool detects);
@@ -127,10 +128,20 @@ Source Model::source_of(const Change& change, const JobState& job) const {
   return change.cause == ChangeCause::kResume ? Source::kHostMemory : Source::kDevices;
 }
 
+bool Model::saves_first(const Change& change, const JobState& job) const {
+  if (!options_.strategy.from_checkpoint || !options_.strategy.save_first || options_.checkpoint_every_s <= 0)
+    return false;
+  return change.cause == ChangeCause::kTaken ||
+         (change.cause != ChangeCause::kLost && survives(*job.held, job.gone, cluster_));
+}
+
 double Model::lost_work(const Change& change, Source source, JobState& job) const {
-  if (source != Source::kStorage) {
+  const bool saves = saves_first(change, job);
+  if (source != Source::kStorage || saves) {
     const bool surprised = change.cause == ChangeCause::kLost || change.cause == ChangeCause::kTaken;
-    return surprised ? change.work_done - std::floor(change.work_done + 1e-9) : 0;
+    const double lost = surprised ? change.work_done - std::floor(change.work_done + 1e-9) : 0;
+    if (saves) job.checkpoint_work = change.work_done - lost;
+    return lost;
   }
   if (options_.checkpoint_every_s <= 0) job.checkpoint_work = 0;
   return std::max(0.0, change.work_done - job.checkpoint_work);
@@ -234,6 +245,10 @@ absl::Status Model::plan(const Change& change, Source source, JobState& job, Und
                                          .source = source}));
   underway.next = {.model = configuration.model, .config = configuration.config, .devices = planned.device_of_rank};
   underway.stages = planned.shape->stages;
+  if (saves_first(change, job) && change.cause == ChangeCause::kPolicy) {
+    const double write_s = std::max(options_.checkpoint_write_s, internal::write_seconds(*job.held->model, cluster_));
+    underway.stages.insert(underway.stages.begin(), {.wait_s = write_s});
+  }
   underway.hosts = planned.hosts;
   ++(source == Source::kStorage ? counts_.from_storage : counts_.from_survivors);
   counts_.plans = planner_.made();

@@ -12,7 +12,8 @@
 // If survivors hold every box, only the step under way is lost (kLost, kTaken), or nothing. Otherwise, and always with
 // `from_checkpoint`, all devices read the last checkpoint from storage, and the iterations since then run again. A
 // checkpoint is written every `checkpoint_every_s` of training, rounded to whole steps. Without any checkpoint the job
-// starts again.
+// starts again. With `from_checkpoint` a change that the job is told of begins with a checkpoint (save_first); GPUs that
+// are taken are left with one, which takes no time of the change.
 //
 // If a host fails while a change takes state from it (host_lost), the change is abandoned and planned again from then
 // on by the same rules, after detection. Flows that ended before do not count.
@@ -41,6 +42,7 @@ struct ChangeStrategy {
   plan::PlannerOptions planner = {.name = "reshard"};
   plan::PlacementOptions placement = {.rule = plan::PlacementRule::kHosts};
   bool from_checkpoint = false;
+  bool save_first = true;  // with from_checkpoint: before all changes but those for a loss
   change::Costs costs = {
       .plan_s = 0.1, .verify_bytes_per_s = 50e9, .transfer_start_s = 0.001, .messages = plan::kMeasuredMessages};
 };

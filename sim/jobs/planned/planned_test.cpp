@@ -173,15 +173,29 @@ TEST_F(ShardedTest, LossesAreForgottenWithTheEpoch) {
   EXPECT_EQ(changes_->counts().from_survivors, 1);
 }
 
-TEST_F(ShardedTest, FromCheckpointStrategiesAlwaysGoBack) {
+// Of 7.25 iterations 4 are in a checkpoint. By plan all are saved, after a notice the whole ones, else those 4.
+TEST_F(ShardedTest, FromCheckpointStrategiesSaveFirstWhereTheyCan) {
   options_.strategy.from_checkpoint = true;
   options_.strategy.planner = {.name = "checkpoint-restart", .sources = plan::SourceRule::kStorage};
   options_.strategy.placement = {};
   options_.checkpoint_every_s = 4 * step_s(on(0, 8));
   make();
   start(on(0, 8));
-  EXPECT_DOUBLE_EQ(begin(on(0, 8), on(0, 4), 100, {.work_done = 7}), 3);
-  EXPECT_EQ(changes_->counts().from_storage, 1);
+  EXPECT_EQ(begin(on(0, 8), on(0, 4), 100, {.work_done = 7.25}), 0);
+  const double saved_s = finish();
+  for (const auto& [cause, lost] : {std::pair(ChangeCause::kTaken, 0.25), std::pair(ChangeCause::kLost, 3.25)}) {
+    make();
+    start(on(0, 8));
+    EXPECT_DOUBLE_EQ(begin(on(0, 8), on(0, 4), 100, {.cause = cause, .lost = {1}, .work_done = 7.25}), lost);
+    EXPECT_EQ(changes_->counts().from_storage, 1);
+  }
+  options_.strategy.save_first = false;
+  make();
+  start(on(0, 8));
+  EXPECT_DOUBLE_EQ(begin(on(0, 8), on(0, 4), 100, {.work_done = 7.25}), 3.25);
+  const JobModel& model = world_.configurations->models().model_of(job_);
+  const auto bytes = static_cast<double>(model::state_bytes(model.model, model.recipe, /*per_home=*/false));
+  EXPECT_NEAR(saved_s - finish(), bytes / world_.cluster.storage_write_bytes_per_s, 1e-6);
 }
 
 // Leaving host 1, which fails while it is still being copied from: it does not hold a shard of its own any more.

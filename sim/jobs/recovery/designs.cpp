@@ -1,6 +1,7 @@
 #include "sim/jobs/recovery/designs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -32,9 +33,20 @@ const trace::TraceOption kBeyond{
 const trace::TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again"};
 const trace::TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
 
-std::vector<trace::TraceOption> options_of(std::vector<trace::TraceOption> own) {
+// In the order of OnNotice.
+constexpr std::array<const char*, 3> kOnNotice = {"wait", "leave", "save"};
+
+trace::TraceOption notice_option(RecoveryDesign design) {
+  return {
+      "on-notice", kOnNotice.at(static_cast<size_t>(on_notice_of(design))),
+      "of hosts that will be taken: leave (at once, state and all), save (write a checkpoint and restart without them; "
+      "so when hosts come) or wait (until they are lost)"};
+}
+
+std::vector<trace::TraceOption> options_of(RecoveryDesign design, std::vector<trace::TraceOption> own) {
   std::vector<trace::TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
                                              kDetect, kHorizon, kBeyond, kStepLost, kMtbf};
+  if (design != RecoveryDesign::kProactive) options.push_back(notice_option(design));
   options.insert(options.end(), own.begin(), own.end());
   return options;
 }
@@ -82,6 +94,12 @@ class Values {
       add(fmt::format("option {}: \"{}\" is neither {} nor {}", name, text(name), yes, no));
     }
     return text(name) == yes;
+  }
+  OnNotice on_notice() {
+    const auto* const found = std::find(kOnNotice.begin(), kOnNotice.end(), text("on-notice"));
+    if (found != kOnNotice.end()) return static_cast<OnNotice>(found - kOnNotice.begin());
+    add(fmt::format("option on-notice: \"{}\" is none of {}", text("on-notice"), fmt::join(kOnNotice, ", ")));
+    return OnNotice::kWait;
   }
   double factor(const std::string& name) {
     char* end = nullptr;
@@ -232,25 +250,27 @@ const std::vector<RecoveryInfo>& recovery_designs() {
   static const std::vector<RecoveryInfo> designs = {
       {"checkpoint-restart", RecoveryDesign::kCheckpointRestart,
        "any loss restarts the job from its last checkpoint, on the hosts that are left", "Varuna, EuroSys'22",
-       options_of({})},
+       options_of(RecoveryDesign::kCheckpointRestart, {})},
       {"redundancy", RecoveryDesign::kRedundancy,
        "the neighbour in the pipeline computes for a lost host; two in a row are fatal", "Bamboo, NSDI'23",
-       options_of({{"stages", "12", "hosts of a pipeline"},
+       options_of(RecoveryDesign::kRedundancy,
+                  {{"stages", "12", "hosts of a pipeline"},
                    {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
       {"templates", RecoveryDesign::kTemplates,
        "pipelines are rebuilt from templates planned before; the state lives in other replicas", "Oobleck, SOSP'23",
-       options_of({table_of})},
+       options_of(RecoveryDesign::kTemplates, {table_of})},
       {"proactive", RecoveryDesign::kProactive,
        "migrates ahead of losses to the layout that a forecast of hosts favours", "Parcae, NSDI'24",
-       options_of({{"interval", "60s", "between decisions"},
+       options_of(RecoveryDesign::kProactive,
+                  {{"interval", "60s", "between decisions"},
                    {"look-ahead", "12", "intervals planned ahead"},
                    {"foresight", "false", "plan on what will happen instead of a forecast"}})},
       {"spare-swap", RecoveryDesign::kSpareSwap,
        "a spare host takes the place of the lost one; restart from the last checkpoint", "MegaScale, NSDI'24",
-       options_of({{"spares", "1", "live hosts kept out of the job"}, table_of})},
+       options_of(RecoveryDesign::kSpareSwap, {{"spares", "1", "live hosts kept out of the job"}, table_of})},
       {"reshard", RecoveryDesign::kReshard,
        "all live hosts work; the state moves by a plan that keeps what it can in place", "this project",
-       options_of({table_of})}};
+       options_of(RecoveryDesign::kReshard, {table_of})}};
   return designs;
 }
 
@@ -290,6 +310,7 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
   if (values.has("stages")) setup.stages = values.count("stages");
   if (values.has("fallback-slowdown")) setup.fallback_slowdown = values.factor("fallback-slowdown");
   if (values.has("spares")) setup.spares = values.count("spares");
+  if (values.has("on-notice")) setup.on_notice = values.on_notice();
   const int64_t steps = take_costs(request, values, setup);
   if (setup.design == RecoveryDesign::kProactive) {
     take_layouts(request, values, setup);

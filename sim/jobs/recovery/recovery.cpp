@@ -59,6 +59,24 @@ void check_trace(const RecoverySetup& setup, std::vector<std::string>& problems)
 
 }  // namespace
 
+OnNotice on_notice_of(RecoveryDesign design) {
+  switch (design) {
+    // Varuna's manager signals its workers before a preemption, and when resources change: they write a checkpoint and
+    // are started again (docs/morphing.rst, morph_server.py). MegaScale names no notice; its restarts are the same.
+    case RecoveryDesign::kCheckpointRestart:
+    case RecoveryDesign::kSpareSwap: return OnNotice::kSave;
+    // Bamboo's worker that is told counts as failed from its next step on (get_notices.py, engine.py): no sooner than
+    // that does its neighbour stand in.
+    case RecoveryDesign::kRedundancy:
+    // Parcae counts by intervals, in which the hosts of the next one are known (proactive.h).
+    case RecoveryDesign::kProactive: return OnNotice::kWait;
+    // Oobleck drains a host by a change of pipelines (examples/drain_agent.py; the artifact of SOSP'23 had no notices).
+    case RecoveryDesign::kTemplates:
+    case RecoveryDesign::kReshard: break;
+  }
+  return OnNotice::kLeave;
+}
+
 std::string name_of_rules(const RecoverySetup& setup) {
   return setup.design == RecoveryDesign::kProactive ? "intervals (Parcae's accounting)"
                                                     : "steady (one set for all designs)";

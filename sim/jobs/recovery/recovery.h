@@ -32,6 +32,15 @@ enum class RecoveryDesign : uint8_t {
   kReshard,            // ours: all live hosts work, state moves by a plan
 };
 
+// What a design does when hosts of the job are under notice, or others come.
+enum class OnNotice : uint8_t {
+  kWait,   // the notice is not heard: the hosts stay until they are lost
+  kLeave,  // the job leaves them at once, with all of its state
+  kSave,   // it writes a checkpoint and restarts from that without them; so it does when hosts come
+};
+// What its publication or released code does; of a design that says nothing, what its other changes do.
+OnNotice on_notice_of(RecoveryDesign design);
+
 struct HostChange {
   int from = 0;  // hosts of the job before
   int to = 0;    // hosts of the job afterwards
@@ -72,6 +81,7 @@ struct RecoverySetup {
   RecoveryCosts costs;
   RecoveryCheckpoints checkpoints;
 
+  OnNotice on_notice = OnNotice::kWait;
   int stages = 12;                 // redundancy: pipeline depth, which defines neighbours
   double fallback_slowdown = 1.5;  // redundancy: factor of the step time while a fallback is pending
   int spares = 0;                  // spare-swap: the job runs on exactly hosts - spares

@@ -42,8 +42,8 @@ class Steady {
       if (acts) action_s_ = policy::kNever;
       if (lost > 0) {
         on_loss(lost);
-      } else if (noticed && setup_.design == RecoveryDesign::kReshard) {
-        change(target(), {.from = used(), .to = target(), .lost = 0}, 0);
+      } else if ((noticed && setup_.on_notice != OnNotice::kWait) || (acts && saving_)) {
+        if (saved_first(acts)) change(target(), {.from = used(), .to = target(), .lost = 0}, 0);
       } else {
         consider(acts);
       }
@@ -85,7 +85,7 @@ class Steady {
   }
 
   bool selectable(int host) const {
-    const bool leaves = leaving_[static_cast<size_t>(host)] != 0 && setup_.design == RecoveryDesign::kReshard;
+    const bool leaves = leaving_[static_cast<size_t>(host)] != 0 && setup_.on_notice != OnNotice::kWait;
     return usable_[static_cast<size_t>(host)] != 0 && !leaves;
   }
 
@@ -125,7 +125,19 @@ class Steady {
     return fastest_[static_cast<size_t>(available)].first;
   }
 
+  // A change that nothing was lost for, of a design that restarts from checkpoints: false while one is written.
+  bool saved_first(bool acts) {
+    if (acts && std::exchange(saving_, false)) {
+      ledger_.written();  // not a rounding later
+      return true;
+    }
+    if (setup_.on_notice != OnNotice::kSave || paused() || ledger_.rate() <= 0) return true;
+    if (!std::exchange(saving_, true)) action_s_ = ledger_.now_s() + ledger_.write_now();
+    return false;
+  }
+
   void on_loss(int lost) {
+    saving_ = false;
     const int before = used();
     if (redundancy()) return redundancy_loss();
     std::vector<int> places;
@@ -208,7 +220,7 @@ class Steady {
     const double now = ledger_.rate();
     const double then = throughput(to);
     const bool pays = now == 0 ? then > 0 : (then - now) * (setup_.join_horizon_s - *cost) > now * *cost;
-    if (pays && then > now) change(to, what, 0);
+    if (pays && then > now && saved_first(false)) change(to, what, 0);
   }
 
   std::optional<double> cost_s(const HostChange& what) {
@@ -266,6 +278,7 @@ class Steady {
   double grid_rate_ = 0;
   bool ran_ = false;  // it has started once
   bool trained_ = false;
+  bool saving_ = false;               // until action_s_, for a change then
   double action_s_ = policy::kNever;  // look again then
   absl::Status problem_;
   recovery::internal::Ledger ledger_;

@@ -75,6 +75,43 @@ TEST(Steady, ReshardLeavesAtTheNotice) {
   EXPECT_EQ(result.fatal, 0);
 }
 
+// 250.5 s have 1,002 samples, 800 in a checkpoint. Told at 250.5, the job writes for 10 s, then restarts with three
+// hosts in 20 s; told 5 s ahead it is not done in time and goes back to 800.
+TEST(Steady, CheckpointRestartSavesAtTheNotice) {
+  policy::Availability trace;
+  trace.events = {host_event(250.5, Kind::kNotice, {3}), host_event(280, Kind::kTaken, {3})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 4, 370);
+  setup.checkpoints = {.every_s = 100, .write_s = 0};
+  EXPECT_NEAR(run(setup).samples, 1002 + 3 * (370 - 270.5), 1e-9);
+  setup.checkpoints.write_s = 10;  // twice before: 20 s
+  EXPECT_NEAR(run(setup).samples, 922 + 3 * (370 - 280.5), 1e-9);
+  EXPECT_EQ(run(setup).lost_samples, 0);
+  trace.events[1].at_s = 255.5;
+  EXPECT_NEAR(run(setup).samples, 800 + 3 * (370 - 275.5), 1e-9);
+  setup.on_notice = OnNotice::kWait;
+  trace.events[1].at_s = 280;
+  EXPECT_NEAR(run(setup).samples, 800 + 3 * (370 - 300), 1e-9);
+}
+
+// A host that comes at 150 joins by way of a checkpoint; 30 s later another is lost, and only those count again.
+TEST(Steady, CheckpointRestartSavesBeforeHostsJoin) {
+  policy::Availability trace;
+  trace.up = {1, 1, 0};
+  trace.events = {host_event(150, Kind::kUp, {2}), host_event(180, Kind::kFailed, {2})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kCheckpointRestart, trace, 3, 200);
+  setup.checkpoints = {.every_s = 1000, .write_s = 0};
+  const policy::RecoveryResult result = run(setup);
+  EXPECT_NEAR(result.samples, 300, 1e-9);
+  EXPECT_NEAR(result.lost_samples, 3 * 10, 1e-9);
+}
+
+TEST(Steady, TemplatesLeaveAtTheNoticeAndRedundancyDoesNot) {
+  policy::Availability trace;
+  trace.events = {host_event(250.5, Kind::kNotice, {3}), host_event(280, Kind::kTaken, {3})};
+  EXPECT_EQ(run(linear_setup(RecoveryDesign::kTemplates, trace, 4, 400)).lost_samples, 0);
+  EXPECT_EQ(on_notice_of(RecoveryDesign::kRedundancy), OnNotice::kWait);
+}
+
 TEST(Steady, ReshardGoesBackWhenTheStateIsGone) {
   policy::Availability trace;
   trace.events = {host_event(250, Kind::kFailed, {2, 3})};

@@ -307,9 +307,11 @@ void build_changes(PartsContext& context) {
   const proto::Changes& given = context.message.changes();
   ChangesChoice& changes = context.parts.changes;
   const bool modelled = context.parts.configurations != nullptr;
-  SetValues values(source, "changes", texts_of(given.set()), {"start", "checkpoint-every", "checkpoint-write"});
+  SetValues values(source, "changes", texts_of(given.set()),
+                   {"start", "checkpoint-every", "checkpoint-write", "save-first"});
   build_checkpoints(context, values);
   changes.start_s = values.seconds("start", 0);
+  changes.save_first = values.flag("save-first", true);
   changes.preset = given.preset();
   changes.strategy = given.strategy();
   if (!given.seconds().empty()) changes.seconds = source.seconds("changes.seconds", given.seconds());
@@ -424,6 +426,7 @@ absl::StatusOr<std::unique_ptr<jobs::ChangeModel>> make_changes(const Scenario& 
   jobs::PlannedOptions options{.strategy = internal::change_strategy(changes.strategy, scenario.costs),
                                .checkpoint_every_s = changes.checkpoint_every_s,
                                .checkpoint_write_s = parts.options.checkpoints.write_s};
+  options.strategy.save_first = changes.save_first;
   return jobs::make_planned_changes(*parts.configurations, *parts.fabric, options);
 }
 

@@ -40,6 +40,7 @@ struct ChangesChoice {
   std::string strategy;
   double start_s = 0;             // with `seconds`: the first GPUs of a job
   double checkpoint_every_s = 0;  // with `strategy`: seconds of training
+  bool save_first = true;         // as ChangeStrategy
 };
 
 // A number of the user (ptc/report/query), over the columns of jobs.csv or another file of the report.

@@ -161,8 +161,9 @@ int play_hosts(const HostsCase& one) {
     }
     const bool more = pause == 0 && there != member;
     if (lost) samples = one.checkpoint_s > 0 ? saved : samples - samples % one.step;
-    if (lost && one.checkpoint_s > 0) trained_s = 0;
     if (lost || noticed || more) {
+      saved = samples;  // a change begins with a checkpoint, or goes back to one
+      trained_s = 0;
       member = there;
       pause = one.change_s + (lost ? one.detect_s : 0);
     }

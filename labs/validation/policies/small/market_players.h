@@ -69,7 +69,7 @@ struct HostsCase {
   int detect_s = 0, change_s = 0, until_s = 1;
   int step = 1;              // samples; a loss repeats the step under way
   bool heeds_notice = true;  // leaves a host when it is told so; else stays until the end, which is a loss then
-  int checkpoint_s = 0;      // > 0: a loss repeats all since the last of so many seconds of training
+  int checkpoint_s = 0;  // > 0: a loss repeats all since the last of so many seconds of training, or the last change
 };
 // Samples kept at the end. A change stops training for change_s, a loss for detect_s more; a further loss or notice
 // meanwhile starts the pause again, hosts that come wait for its end.

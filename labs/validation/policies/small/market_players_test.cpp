@@ -51,6 +51,10 @@ TEST(MarketPlayers, HostsByHand) {
   EXPECT_EQ(play_hosts(one), 175 + 85);  // of 180 samples in 90 s the last five are of a step that is lost
   one.hosts[1].notice_s[0] = 20;         // it leaves at 80, after 140 samples; nothing is lost or to be detected
   EXPECT_EQ(play_hosts(one), 140 + 110);
+  one.checkpoint_s = 1000;  // written at the notice; without one all is run again
+  EXPECT_EQ(play_hosts(one), 140 + 110);
+  one.hosts[1].notice_s[0] = 0;
+  EXPECT_EQ(play_hosts(one), 85);
 }
 
 // Three pipelines of two. At 10 host 1 goes, in the middle of a step: the rest of it, three samples, takes 1 s at half

@@ -30,6 +30,9 @@ class ChangePlanner {
                 bool check_plans);
 
   // ---- the change that is made
+  // A planned change of a job that trains begins with a checkpoint: its strategy restarts from one, or its devices are
+  // taken and it has no others (`waits`), so that their state would be lost.
+  bool saves_first(const Job& job, bool waits = false) const;
   // Copies to try, of the latest step first: as few steps as possible are run again.
   std::vector<Source> sources(const Job& job) const;
   // The device of each rank of `to`, whose devices are in rank order: the cheapest of the candidates, where the
@@ -60,9 +63,11 @@ class ChangePlanner {
   struct Staged {
     Source source;
     std::vector<BulkFlow> flows;
+    double written_s = 0;  // until the copy is there
   };
   void leave_out_of_reach(const Job& job, Source& source) const;
   std::vector<BulkFlow> staging_flows(const Source& source) const;
+  double storage_seconds(const Job& job, double bytes_per_s) const;
   double reading_seconds(const Job& job, const Source& source) const;
   std::optional<step::Change> change_to(const Job& job, const std::vector<DeviceId>& usable,
                                         const std::vector<Staged>& staged, const step::Candidate& candidate,

@@ -73,6 +73,7 @@ struct Copies {
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
   bool asked = false;                                     // a checkpoint at the next step boundary
   std::optional<int64_t> last;                            // Background tag of the last one, once the run is to end
+  std::optional<int64_t> before_change;                   // of the one that a planned change waits for
 };
 
 struct Accounts {

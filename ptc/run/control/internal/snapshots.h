@@ -29,6 +29,8 @@ class Snapshots {
   // Begins the checkpoint after which a stopped job is over (Copies::last). The job stands at a step boundary until
   // it is written; a loss meanwhile leads through a reconfiguration back here.
   void start_last(Job& job);
+  // Begins the checkpoint that a planned change waits for (Copies::before_change). False: the state is in storage.
+  bool start_before_change(Job& job);
   // The copy counts from now on, in place of the one before it. False: it was given up on the way.
   bool arrive(Job& job, int64_t tag);
   // The copy came to nothing, or cannot be read. Nobody goes back to it.

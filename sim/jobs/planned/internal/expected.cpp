@@ -28,6 +28,11 @@ double alone_s(const ChangeShape& shape, const std::vector<HostId>& hosts, const
   return seconds;
 }
 
+double write_seconds(const JobModel& model, const cluster::Cluster& cluster) {
+  const auto bytes = static_cast<double>(model::state_bytes(model.model, model.recipe, /*per_home=*/false));
+  return cluster.storage_write_bytes_per_s > 0 ? bytes / cluster.storage_write_bytes_per_s : 0;
+}
+
 ExpectedSeconds::ExpectedSeconds(const Configurations& configurations, const Fabric& fabric,
                                  const ChangeStrategy& strategy, int most_planned_gpus)
     : configurations_(configurations), fabric_(fabric), strategy_(strategy), most_planned_gpus_(most_planned_gpus) {}
@@ -35,15 +40,19 @@ ExpectedSeconds::ExpectedSeconds(const Configurations& configurations, const Fab
 double ExpectedSeconds::seconds(const policy::Job& job, int from_gpus, int to_gpus) const {
   if (to_gpus < 1 || from_gpus == to_gpus) return 0;
   const Key key{&configurations_.models().model_of(job), from_gpus, to_gpus};
-  if (const auto made = planned_.find(key); made != planned_.end()) return made->second;
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  const double saving_s = from_gpus > 0 && strategy_.from_checkpoint && strategy_.save_first
+                              ? write_seconds(configurations_.models().model_of(job), configurations_.cluster())
+                              : 0;
+  if (const auto made = planned_.find(key); made != planned_.end()) return saving_s + made->second;
+  if (const auto known = known_.find(key); known != known_.end()) return saving_s + known->second;
   const Configuration* to = first_fit(configurations_, job, to_gpus);
   if (to == nullptr) return policy::kNever;
   if (from_gpus < 1)
     return change::start_seconds(strategy_.costs, change::groups_of(to->gpus(), configurations_.cluster()));
   const Configuration* from = first_fit(configurations_, job, from_gpus);
   const bool small = from != nullptr && std::max(from_gpus, to_gpus) <= most_planned_gpus_;
-  return known_[key] = small ? planned(job, *from, *to) : estimated(*to);
+  known_[key] = small ? planned(job, *from, *to) : estimated(*to);
+  return saving_s + known_[key];
 }
 
 // On the first devices of the cluster whose hosts are of the type that comes first: any will do for an expectation.

@@ -17,6 +17,9 @@ namespace scalai::jobs::internal {
 // Seconds of all stages, each group of flows alone.
 double alone_s(const ChangeShape& shape, const std::vector<HostId>& hosts, const Fabric& fabric);
 
+// Of a checkpoint of the whole state, at the rate of the storage.
+double write_seconds(const JobModel& model, const cluster::Cluster& cluster);
+
 class ExpectedSeconds {
  public:
   ExpectedSeconds(const Configurations& configurations, const Fabric& fabric, const ChangeStrategy& strategy,

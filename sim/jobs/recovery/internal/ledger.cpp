@@ -32,10 +32,7 @@ void Ledger::advance(double to_s) {
       result_.idle_gpu_h += hours(seconds, live_ - used_);
       write_left_s_ = seconds >= write_left_s_ ? 0 : write_left_s_ - seconds;
       now_s_ += seconds;
-      if (write_left_s_ == 0) {
-        saved_samples_ = samples_;
-        unsaved_s_ = unsaved_gpu_h_ = 0;
-      }
+      if (write_left_s_ == 0) written();
       continue;
     }
     const double every_s = setup_.checkpoints.every_s;
@@ -47,12 +44,21 @@ void Ledger::advance(double to_s) {
       return;
     }
     now_s_ += left_s;
-    period_s_ = 0;
-    write_left_s_ = setup_.checkpoints.write_s;
-    if (write_left_s_ > 0) continue;
-    saved_samples_ = samples_;
-    unsaved_s_ = unsaved_gpu_h_ = 0;
+    write_now();
   }
+}
+
+double Ledger::write_now() {
+  period_s_ = 0;
+  write_left_s_ = setup_.checkpoints.write_s;
+  if (write_left_s_ == 0) written();
+  return write_left_s_;
+}
+
+void Ledger::written() {
+  write_left_s_ = 0;
+  saved_samples_ = samples_;
+  unsaved_s_ = unsaved_gpu_h_ = 0;
 }
 
 void Ledger::train(double seconds) {

@@ -26,8 +26,10 @@ class Ledger {
   void pause(double seconds) { pause_until_s_ = now_s_ + seconds; }
   void stop() { pause_until_s_ = now_s_; }
 
-  void roll_back();  // to the last whole checkpoint
-  void lose_step();  // the step under way
+  double write_now();  // begins a checkpoint, whatever is written already; returns the seconds that it takes
+  void written();      // the one being written is whole
+  void roll_back();    // to the last whole checkpoint
+  void lose_step();    // the step under way
   void host_lost() { ++result_.losses; }
   void restarted() { ++result_.restarts; }
   void fatal() { ++result_.fatal; }

@@ -28,6 +28,7 @@ inline RecoverySetup linear_setup(RecoveryDesign design, const policy::Availabil
   setup.samples_per_s = [](int n) { return static_cast<double>(n); };
   setup.samples_per_step = 4;
   setup.costs.change_s = [](const HostChange& change) { return change.from == 0 ? 0.0 : 20.0; };
+  setup.on_notice = on_notice_of(design);
   setup.stages = 2;
   return setup;
 }
