@@ -229,10 +229,10 @@ TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
 }
 
 TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
-  simulate(
-      kOneGpu + kMove +
-      "events { at: \"9s\" fail { links: \"h0.nic0.up\" } } events { at: \"30s\" repair { links: \"h0.nic0.up\" } }"
-      "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
+  simulate(kOneGpu + kMove +
+           "events { at: \"9s\" fail { links: \"h0.nic0.up\" leave: false } } events { at: \"30s\" repair { links: "
+           "\"h0.nic0.up\" } }"
+           "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
   std::map<size_t, double> happened;  // by event
@@ -244,7 +244,8 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
 
 TEST_F(ScenarioRun, ASwitchThatIsDownHoldsAReconfigurationUp) {
   simulate(kOneGpu + kMove +
-           "events { at: \"9s\" fail { switches: \"fabric\" } } events { at: \"30s\" repair { switches: \"fabric\" } }"
+           "events { at: \"9s\" fail { switches: \"fabric\" leave: false } } events { at: \"30s\" repair { switches: "
+           "\"fabric\" } }"
            "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);

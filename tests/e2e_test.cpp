@@ -114,7 +114,7 @@ TEST_F(EndToEnd, AJobLeavesHostsBehindASwitchInBothFlowSolvers) {
             "storage { read: \"1GB/s\" write: \"1GB/s\" } }\n"
             "jobs { name: \"a\" model: \"gpt3-xl\" global_batch: 64 sequence: 2048 devices: [0, 2, 4, 6] "
             "configs { layout: \"dp4\" } configs { layout: \"dp2\" } }\n"
-            "events { at: \"50s\" fail { switches: \"leaf0\" leave: true } }\n"
+            "events { at: \"50s\" fail { switches: \"leaf0\" } }\n"
             "events { at: \"120s\" repair { switches: \"leaf0\" } }\n");
   for (const char* network : {"simgrid", "maxmin"}) {
     const Outcome run = scalai(fmt::format("sim '{}' --network={} --format=json", path("cut.textproto"), network));

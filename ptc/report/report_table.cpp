@@ -270,7 +270,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   bool any = !losses_without_change(summary).empty();
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();
-    const char* what = job.state == "waiting" ? "waits" : "failed";
+    const char* what = job.state == "waiting" ? "waits" : job.state == "stalled" ? "stands still" : "failed";
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
   text += downtime_table(summary, screen) + schedule_table(summary, screen) + configuration_table(summary, screen) +

@@ -46,8 +46,15 @@ TEST(CutOff, AJobLeavesWhatItNoLongerReaches) {
   EXPECT_EQ(driver.log(), driver.log_again());
 }
 
-TEST(CutOff, WithoutBeingToldToAJobStays) {
+TEST(CutOff, LeavingIsWhatHappensUnlessToldOtherwise) {
   Driver driver(scenario(kReplicas, ""));
+  driver.feed(10.5, TimerFired{1});
+  driver.feed(15.5, TimerFired{3});
+  EXPECT_THAT(driver.only<Execute>().plan->dst_devices(), ElementsAre(DeviceId(0)));
+}
+
+TEST(CutOff, AJobThatIsToldToStays) {
+  Driver driver(scenario(kReplicas, "leave: false"));
   driver.feed(10.5, TimerFired{1});
   EXPECT_TRUE(driver.none<ArmTimer>());
   EXPECT_TRUE(driver.none<Halt>());

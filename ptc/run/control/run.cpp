@@ -39,7 +39,7 @@ RunReport stuck(RunReport report) {
                                 report.scenario->jobs[i].gpus, job.failure.empty() ? "" : "; " + job.failure);
     } else {
       job.failure = fmt::format("stuck at step {}: {} stands still on a link that stays down", job.steps,
-                                job.state == "running" ? "training" : "its transfer");
+                                job.state == "reconfiguring" ? "its transfer" : "training");
     }
     job.state = "failed";
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -118,7 +119,7 @@ std::string state_of(const Job& job) {
     case Mode::kStopped: return "stopped";
     case Mode::kRefused: return "refused";
     case Mode::kReconfiguring: return "reconfiguring";
-    default: return "running";
+    default: return job.moves() && std::isinf(job.training.step_s) ? "stalled" : "running";
   }
 }
 
@@ -141,6 +142,7 @@ JobRecord closed_record(const Job& job, double at_s, bool has_schedule) {
   }
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
   record.state = state_of(job);
+  if (record.state == "stalled") record.failure = "a link that it needs is down";
   record.steps = steps;
   if (!job.over()) record.wall_s = std::max(0.0, at_s - job.spec->submit_s);
   TimeAccount time = job.accounts.time;

@@ -130,7 +130,7 @@ TEST(TrainingOfJobs, AGivenStepTimeIsOnlyStretchedBySlowDevices) {
 TEST(TrainingOfJobs, AJobWithoutItsLinkStandsStillUntilItIsBack) {
   const Crowded crowded;
   Driver driver("until: \"1000s\"\n" + job_text("a", kTwo) +
-                    "events { at: \"10.5s\" fail { links: [\"h0.nic0.up\"] } }\n"
+                    "events { at: \"10.5s\" fail { links: [\"h0.nic0.up\"] leave: false } }\n"
                     "events { at: \"60.25s\" repair { links: [\"h0.nic0.up\"] } }\n",
                 "reshard", false, &crowded);
   driver.feed(10.5, TimerFired{1});
@@ -139,19 +139,22 @@ TEST(TrainingOfJobs, AJobWithoutItsLinkStandsStillUntilItIsBack) {
   EXPECT_TRUE(std::isinf(driver.only<Train>().step_s));
   EXPECT_EQ(driver.job().training_s, 11);
   EXPECT_FALSE(driver.job().configurations.back().step_s.has_value());
+  EXPECT_EQ(driver.job().state, "stalled");
+  EXPECT_EQ(driver.job().failure, "a link that it needs is down");
   driver.feed(60.25, TimerFired{2});
   EXPECT_EQ(driver.only<Train>().start_s, 60.25);
   EXPECT_EQ(driver.only<Train>().step_s, 1);
   EXPECT_EQ(driver.only<Train>().from_step, 11);
   EXPECT_EQ(driver.job().training_s, 11);
+  EXPECT_EQ(driver.job().state, "running");
 }
 
 // What stands still need not be waited for.
 TEST(TrainingOfJobs, AJobThatStandsStillLeavesAtOnce) {
   const Crowded crowded;
-  Driver driver(
-      "until: \"1000s\"\n" + job_text("a", kTwo) + "events { at: \"10s\" fail { links: [\"h0.nic0.up\"] } }\n",
-      "reshard", false, &crowded);
+  Driver driver("until: \"1000s\"\n" + job_text("a", kTwo) +
+                    "events { at: \"10s\" fail { links: [\"h0.nic0.up\"] leave: false } }\n",
+                "reshard", false, &crowded);
   driver.feed(10, TimerFired{1});
   driver.feed(10, StepReached{0, 10});
   driver.feed(30, UserResize{0, 1});
@@ -182,7 +185,7 @@ TEST(TrainingOfJobs, ARepairedSlowDeviceIsFastAgain) {
 TEST(TrainingOfJobs, ALinkThatIsDownIsNotBroughtBackByDegradingIt) {
   const Crowded crowded;
   Driver driver("until: \"1000s\"\n" + job_text("a", kTwo) +
-                    "events { at: \"10s\" fail { links: [\"h0.nic0.up\"] } }\n"
+                    "events { at: \"10s\" fail { links: [\"h0.nic0.up\"] leave: false } }\n"
                     "events { at: \"20s\" degrade { links: [\"h0.nic0.up\", \"h1.nic0.up\"] factor: 0.5 } }\n",
                 "reshard", false, &crowded);
   driver.feed(10, TimerFired{1});

@@ -347,8 +347,9 @@ What EventBuilder::build_preempt() {
 
 Fail EventBuilder::checked_leave(Fail fail) {
   const std::string leave = at("fail") + ".leave", expected = at("fail") + ".expected";
-  fail.leave = message_.fail().leave();
-  if (fail.leave && source_.given("policy")) {
+  const bool policy = source_.given("policy");
+  fail.leave = message_.fail().has_leave() ? message_.fail().leave() : !fail.links.empty() && !policy;
+  if (fail.leave && policy) {
     source_.error(leave, "which hosts a job leaves is the policy's to decide", "leave it out, or the policy",
                   {{"policy", "the policy is chosen here"}});
   }
@@ -358,7 +359,9 @@ Fail EventBuilder::checked_leave(Fail fail) {
   fail.expected_s = source_.seconds(expected, message_.fail().expected());
   if (fail.expected_s == 0.0)
     source_.error(expected, "a failure lasts longer than 0 s", "leave it out if nobody knows");
-  if (!fail.leave) source_.error(expected, "only jobs that may leave weigh how long it lasts", "add leave: true");
+  if (!fail.leave)
+    source_.error(expected, "only jobs that may leave weigh how long it lasts",
+                  policy ? "leave it out, or the policy" : "leave out leave: false");
   return fail;
 }
 

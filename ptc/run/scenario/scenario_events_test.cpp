@@ -91,7 +91,10 @@ TEST(SwitchesInEvents, JobsMayLeaveWhatTheyCutOff) {
               ContainsRegex("leave: true\n +expected: \"1200s\""));
   EXPECT_THAT(problems(racked("events { at: \"10s\" fail { hosts: 1 leave: true } }", kLeaves)),
               HasSubstr("jobs leave what links cut off, and none is named"));
-  EXPECT_THAT(problems(racked(at + "expected: \"20min\" } }", kLeaves)), HasSubstr("hint: add leave: true"));
+  EXPECT_THAT(resolved(racked(at + "} }", kLeaves)), HasSubstr("leave: true"));
+  EXPECT_THAT(resolved(racked("policy { name: \"fifo\" } " + at + "} }", kLeaves)), HasSubstr("leave: false"));
+  EXPECT_THAT(problems(racked(at + "leave: false expected: \"20min\" } }", kLeaves)),
+              HasSubstr("hint: leave out leave: false"));
   EXPECT_THAT(problems(racked(at + "leave: true expected: \"0s\" } }", kLeaves)), HasSubstr("lasts longer than 0 s"));
   EXPECT_THAT(problems(racked("policy { name: \"fifo\" } " + at + "leave: true } }", kLeaves)),
               HasSubstr("the policy's to decide"));

@@ -189,7 +189,7 @@ class EventWriter {
   void operator()(const Fail& what) {
     write_targets(what, *out_.mutable_fail());
     if (what.hangs) out_.mutable_fail()->set_hangs(true);
-    if (what.leave) out_.mutable_fail()->set_leave(true);
+    if (!what.links.empty()) out_.mutable_fail()->set_leave(what.leave);
     if (what.expected_s) out_.mutable_fail()->set_expected(seconds_text(*what.expected_s));
   }
   void operator()(const Repair& what) { write_targets(what, *out_.mutable_repair()); }

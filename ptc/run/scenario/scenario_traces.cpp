@@ -51,6 +51,7 @@ constexpr PublicTrace kPublicTraces[] = {
     {"elasticflow", "ElasticFlow (ASPLOS'23): github.com/pkusys/ElasticFlow, scheduler/"},
     {"failures", "interruptions of Llama 3: Table 5 of arXiv:2407.21783 as component,category,count"},
     {"gavel", "Gavel (OSDI'20): github.com/stanford-futuredata/gavel, scheduler/"},
+    {"infinitehbd", "faults of InfiniteHBD (SIGCOMM'25): github.com/stepfun-ai/InfiniteHBD-Trace"},
     {"oobleck", "Oobleck (SOSP'23): github.com/SymbioticLab/Oobleck, branch sosp23-artifact, tools/simulator/"},
     {"parcae", "Parcae (NSDI'24): github.com/JF-D/Parcae, aws/traces and liveput/cost.py"},
     {"philly",

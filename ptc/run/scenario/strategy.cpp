@@ -6,6 +6,8 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
+#include "ptc/plan/bounds.h"
+#include "ptc/run/scenario/job_state.h"
 
 namespace scalai::scenario {
 namespace {
@@ -120,8 +122,43 @@ std::vector<UnmetNeed> unmet_needs(const Strategy& strategy, const cluster::Clus
   return unmet;
 }
 
+namespace {
+
+bool loses_devices(const ScenarioEvent& event) {
+  const auto* const fail = std::get_if<Fail>(&event.what);
+  return fail != nullptr && !fail->devices.empty();
+}
+
+// "" = the state survives the loss of a host, or a checkpoint or a copy does. Where no devices are named, the job is
+// taken to begin on the first ones.
+std::string single_copy_warning(const JobSpec& job, const cluster::Cluster& cluster) {
+  if (job.checkpoint.every_steps > 0 || job.redundancy.copies > 0 || job.configs.empty()) return "";
+  const auto start = std::find_if(job.configs.begin(), job.configs.end(), [&](const ParallelChoice& choice) {
+    return job.choose || choice.config.world() == job.gpus;
+  });
+  if (start == job.configs.end()) return "";
+  std::vector<DeviceId> devices = job.devices;
+  for (int i = 0; job.devices.empty() && i < start->config.world(); ++i) devices.emplace_back(i);
+  devices.resize(std::min(devices.size(), static_cast<size_t>(start->config.world())));
+  const absl::StatusOr<collection::Collection> state = collection_of(job, start->config, std::move(devices));
+  if (!state.ok() || plan::survives_host_losses(*state, cluster) > 0) return "";
+  const bool sharded = job.choose && start->config.zero > 0;
+  return fmt::format(
+      "job {}: the loss of one host may end it: under {} some of its state is on one host only, and there is neither "
+      "checkpoint nor redundancy (add redundancy {{ copies: 1 }} or checkpoint {{ every_steps: 100 }}{})",
+      job.name, collection::canonical(start->config),
+      sharded ? "; search { pins: \"zero0\" } keeps all state on each replica" : "");
+}
+
+}  // namespace
+
 std::vector<std::string> warnings_of(const Strategy& strategy, const Scenario& scenario) {
   std::vector<std::string> warnings;
+  const bool losses = std::any_of(scenario.events.begin(), scenario.events.end(), loses_devices);
+  for (const JobSpec& job : scenario.jobs) {
+    std::string warning = losses ? single_copy_warning(job, scenario.cluster) : "";
+    if (!warning.empty()) warnings.push_back(std::move(warning));
+  }
   for (const JobSpec& job : scenario.jobs) {
     if (!strategy.data_parallel_only || job.configs.empty()) continue;
     const collection::ParallelConfig& first = job.configs.front().config;

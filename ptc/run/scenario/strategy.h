@@ -46,7 +46,8 @@ struct UnmetNeed {
 std::vector<UnmetNeed> unmet_needs(const Strategy& strategy, const cluster::Cluster* cluster,
                                    const std::vector<JobSpec>& jobs);
 
-// Worth knowing before a run, one sentence each: jobs that the strategy can do nothing for.
+// Worth knowing before a run, one sentence each: jobs that the strategy can do nothing for, and jobs that a failure of
+// the script may end, because some of their state is on one host only.
 std::vector<std::string> warnings_of(const Strategy& strategy, const Scenario& scenario);
 
 }  // namespace scalai::scenario

@@ -102,8 +102,8 @@ TEST(CommunicatorTime, AGivenNumberHoldsForAnySize) {
 
 // ---- what a scenario has to have ------------------------------------------------------------------------------------
 
-Scenario scenario_with(const std::string& job, bool storage) {
-  std::string text = testing::kSmallCluster + ("until: \"10s\"\n" + testing::job_text("a", job));
+Scenario scenario_with(const std::string& job, bool storage, const std::string& more = "") {
+  std::string text = testing::kSmallCluster + ("until: \"10s\"\n" + testing::job_text("a", job) + more);
   const std::string line = "storage { read: \"1GB/s\" write: \"1GB/s\" }";
   if (!storage) text.replace(text.find(line), line.size(), "");
   absl::StatusOr<Scenario> scenario = testing::scenario_of(text);
@@ -143,6 +143,23 @@ TEST(StrategyWarnings, DataParallelismOfOneHasNothingToShrink) {
               ElementsAre(HasSubstr("there is nothing to shrink, and a lost GPU")));
   EXPECT_THAT(warned("dp-only", "configs { layout: \"dp2\" step_time: \"1s\" }"), IsEmpty());
   EXPECT_THAT(warned("tenplex", tp2), IsEmpty());
+}
+
+// Two hosts of two GPUs. Under zero1 each part of the optimizer is on one of them; under dp4 all state is on both.
+TEST(StrategyWarnings, StateOnOneHostOnly) {
+  const auto warned = [](const std::string& job, const std::string& event = "fail { hosts: 1 }") {
+    const std::string events = "events { at: \"1s\" " + event + " }";
+    return warnings_of(strategy("reshard"), scenario_with("gpus: 4 " + job, true, events));
+  };
+  const std::string zero1 = "configs { layout: \"dp4,zero1\" step_time: \"1s\" } ";
+  EXPECT_THAT(warned(zero1), ElementsAre(HasSubstr("job a: the loss of one host may end it: under dp4,zero1")));
+  EXPECT_THAT(warned(zero1, "preempt { hosts: 1 notice: \"1s\" }"), IsEmpty()) << "the state leaves in time";
+  EXPECT_THAT(warned(zero1, "fail { links: \"h1.nic0.up\" }"), IsEmpty());
+  EXPECT_THAT(warned(zero1 + "checkpoint { every_steps: 5 }"), IsEmpty());
+  EXPECT_THAT(warned(zero1 + "redundancy { copies: 1 }"), IsEmpty());
+  EXPECT_THAT(warned("configs { layout: \"dp4\" step_time: \"1s\" }"), IsEmpty());
+  EXPECT_THAT(warned("parallel: choose search { pins: \"tp1,pp1,cp1,dp4\" }"),
+              ElementsAre(HasSubstr("search { pins: \"zero0\" } keeps all state")));
 }
 
 }  // namespace

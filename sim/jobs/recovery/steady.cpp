@@ -25,6 +25,7 @@ class Steady {
         until_s_(setup.until_s > 0 ? setup.until_s : recovery::internal::last_event_s(*setup.availability)),
         usable_(static_cast<size_t>(setup.hosts), 0),
         leaving_(static_cast<size_t>(setup.hosts), 0),
+        member_(static_cast<size_t>(setup.hosts), 0),
         ledger_(setup) {}
 
   absl::StatusOr<policy::RecoveryResult> run() {
@@ -60,7 +61,7 @@ class Steady {
 
   void apply(const HostEvent& event, int* lost, bool* noticed) {
     const size_t host = static_cast<size_t>(event.host);
-    const bool member = std::find(members_.begin(), members_.end(), event.host) != members_.end();
+    const bool member = member_[host] != 0;
     switch (event.kind) {
       case HostEvent::Kind::kCome: return ledger_.set_live(ledger_.live() + 1);
       case HostEvent::Kind::kUsable: return (void)(usable_[host] = 1);
@@ -146,6 +147,7 @@ class Steady {
       if (std::find(gone_.begin(), gone_.end(), host) != gone_.end()) places.push_back(place);
     }
     std::erase_if(members_, [this](int host) { return usable_[static_cast<size_t>(host)] == 0; });
+    for (const int host : gone_) member_[static_cast<size_t>(host)] = usable(host) ? 1 : 0;
     gone_.clear();
     const int to = target();
     const HostChange what{.from = before, .to = to, .lost = lost, .lost_places = std::move(places)};
@@ -258,11 +260,12 @@ class Steady {
       if (static_cast<int>(chosen.size()) < hosts && selectable(host)) chosen.push_back(host);
     }
     for (int host = 0; host < setup_.hosts && static_cast<int>(chosen.size()) < hosts; ++host) {
-      const bool member = std::find(members_.begin(), members_.end(), host) != members_.end();
-      if (!member && selectable(host)) chosen.push_back(host);
+      if (member_[static_cast<size_t>(host)] == 0 && selectable(host)) chosen.push_back(host);
     }
     SCALAI_CHECK(static_cast<int>(chosen.size()) == hosts);
     members_ = std::move(chosen);
+    member_.assign(member_.size(), 0);
+    for (const int host : members_) member_[static_cast<size_t>(host)] = 1;
   }
 
   const RecoverySetup& setup_;
@@ -271,6 +274,7 @@ class Steady {
   std::vector<uint8_t> usable_;   // by host: up and ready
   std::vector<uint8_t> leaving_;  // by host: under notice
   std::vector<int> members_;      // hosts of the job; of redundancy: pipeline by pipeline, then those that wait
+  std::vector<uint8_t> member_;   // by host: in members_
   std::vector<int> gone_;         // members lost at this instant
   std::vector<uint8_t> dead_;     // by place in members_: lost, its neighbour works for it
   std::vector<uint8_t> doubled_;  // by place: works for two

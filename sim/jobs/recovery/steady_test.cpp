@@ -136,6 +136,16 @@ TEST(Steady, ReshardTakesTheNumberThatTrainsFastest) {
   EXPECT_NEAR(run(setup).samples, 400, 1e-9);
 }
 
+// A fault that ends the moment it begins takes the state, and the host works on in its place.
+TEST(Steady, AHostThatIsBackAtOnceIsTakenOnce) {
+  policy::Availability trace;
+  trace.events = {host_event(50, Kind::kFailed, {1}), host_event(50, Kind::kUp, {1}),
+                  host_event(200, Kind::kFailed, {0})};
+  const policy::RecoveryResult result = run(linear_setup(RecoveryDesign::kTemplates, trace, 3, 300));
+  EXPECT_EQ(result.restarts, 2);
+  EXPECT_NEAR(result.samples, (150 - 2) + (390 - 2) + 160, 1e-9) << "half a step is lost each time, then 20 s";
+}
+
 TEST(Steady, HostsJoinWhenThatPays) {
   policy::Availability trace;
   trace.up = {1, 1, 0};

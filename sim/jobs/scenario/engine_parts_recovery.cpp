@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "ptc/base/status.h"
@@ -97,7 +98,9 @@ class PlanAnswers {
   // fits the hosts at all (a table of throughputs says that they train), there is no such number.
   double seconds(const jobs::HostChange& change) {
     if (change.to <= 0) return 0;
-    const auto question = question_of(change);
+    auto question = question_of(change);
+    // A job that reads all from storage keeps nothing, so which hosts are lost does not count: one plan serves all.
+    if (!question.lost.empty() && !survives(change)) std::iota(question.lost.begin(), question.lost.end(), 0);
     const auto [at, fresh] = seconds_.try_emplace(std::tuple(change.from, change.to, question.lost, change.resumes),
                                                   std::numeric_limits<double>::quiet_NaN());
     if (!fresh) return at->second;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
@@ -262,6 +263,90 @@ absl::Status read_tenplex(const std::string& path, Reading& reading) {
   return absl::OkStatus();
 }
 
+// {"node_id", "event_time" in days, "event_type": "fault_start" or "fault_end", "fault_type": {Level, Class, Desc}}, in
+// order of time. A server is down while one of its faults lasts.
+class Faults {
+ public:
+  Faults(const std::string& path, Reading& reading) : path_(path), reading_(reading) {
+    for (const std::string& name : reading.options.list("without")) left_out_.emplace(name, false);
+  }
+
+  void row(size_t index, const json& value) {
+    pointer_ = fmt::format("/{}", index);
+    const Place place{path_, 0, pointer_};
+    ++reading_.summary.rows;
+    const std::string server = text_at(value, "/node_id"), type = text_at(value, "/event_type"),
+                      fault = text_at(value, "/fault_type/Class");
+    const json::json_pointer time("/event_time");
+    const auto days = value.contains(time) ? number_in(value[time], last_days_, kLongestTime / kDay) : std::nullopt;
+    if (!days) reading_.problems.add(place, "event_time", "is no time in days, or earlier than the row before");
+    if (!fit_as_name(server)) reading_.problems.add(place, "node_id", "is missing or no name");
+    if (!fit_as_name(fault)) reading_.problems.add(place, "fault_type", "has no Class");
+    if (type != "fault_start" && type != "fault_end")
+      reading_.problems.add(place, "event_type", in_quotes(type) + " is neither fault_start nor fault_end");
+    if (!days || !reading_.problems.empty()) return;
+    last_days_ = *days;
+    change(place, server, fault, type == "fault_start");
+  }
+
+  // Servers that never fail are in no row.
+  void finish() {
+    for (const auto& [name, seen] : left_out_) {
+      if (!seen) reading_.problems.add({path_}, "without", "no fault is of class " + in_quotes(name));
+    }
+    const auto servers = static_cast<size_t>(reading_.options.count("servers", 1, kMostHosts, reading_.problems));
+    if (reading_.hosts.size() > servers)
+      reading_.problems.add({path_}, "servers",
+                            fmt::format("{} have faults", counted(reading_.hosts.size(), "server")));
+    while (reading_.hosts.size() < servers) come(fmt::format("server-{}", reading_.hosts.size()));
+    reading_.origin = 0;
+    reading_.host_end_s = std::max(reading_.host_end_s, last_days_ * kDay);
+  }
+
+ private:
+  static constexpr double kDay = 86400;  // seconds
+
+  static std::string text_at(const json& value, const char* pointer) {
+    const json::json_pointer at(pointer);
+    return value.contains(at) && value[at].is_string() ? value[at].get<std::string>() : "";
+  }
+
+  void come(const std::string& server) { reading_.change({path_}, 0, true, server); }
+
+  void change(const Place& place, const std::string& server, const std::string& fault, bool starts) {
+    const auto [known, fresh] = faults_.try_emplace(server, 0);
+    if (fresh) come(server);
+    if (const auto left_out = left_out_.find(fault); left_out != left_out_.end()) {
+      left_out->second = true;
+      return reading_.drop("of a class that is left out");
+    }
+    int& faults = known->second;
+    if (!starts && faults == 0) return reading_.problems.add(place, "", "a fault ends that has not begun");
+    faults += starts ? 1 : -1;
+    if (faults == (starts ? 1 : 0)) reading_.change(place, last_days_ * kDay, !starts, server, starts ? fault : "");
+  }
+
+  std::string path_, pointer_;
+  Reading& reading_;
+  std::map<std::string, bool> left_out_;  // classes, and whether a row has them
+  std::map<std::string, int> faults_;     // by server: how many last
+  double last_days_ = 0;
+};
+
+absl::Status read_infinitehbd(const std::string& path, Reading& reading) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  const std::optional<json> document = read_document(path, text, reading);
+  if (!document) return absl::OkStatus();
+  if (!document->is_array()) {
+    reading.problems.add({path}, "", "is no array of events");
+    return absl::OkStatus();
+  }
+  Faults faults(path, reading);
+  for (size_t i = 0; i < document->size(); ++i) faults.row(i, (*document)[i]);
+  faults.finish();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Format> document_host_formats() {
@@ -280,6 +365,12 @@ std::vector<Format> document_host_formats() {
             {{"unit", "1min", "what a `time` of 1 is"}, {"step", "", "how long a step takes, for schedules in steps"}},
             "names")},
        read_tenplex},
+      {{"infinitehbd", kHosts,
+        "faults of servers, with class and repair (github.com/stepfun-ai/InfiniteHBD-Trace fault_trace.json)",
+        with_host_options({{"servers", "400", "servers of the cluster; those without a fault are in no row"},
+                           {"without", "", "classes of faults that are left out: Stress Test Failure+Change"}},
+                          "names", "failed")},
+       read_infinitehbd},
   };
 }
 

@@ -115,6 +115,61 @@ TEST_F(DocumentHosts, TenplexSchedulesInSteps) {
   EXPECT_TRUE(has(bad("tenplex", R"({"jobs": []})"), "is no array of"));
 }
 
+std::string fault(const std::string& server, double days, bool starts, const std::string& name) {
+  return R"({"node_id": ")" + server + R"(", "event_time": )" + std::to_string(days) + R"(, "event_type": "fault_)" +
+         (starts ? "start" : "end") + R"(", "fault_type": {"Level": "Hardware Failure", "Class": ")" + name + "\"}}";
+}
+
+// Server a has two faults at once, from day 1 to 2 and 1.5 to 3: it is back on day 3.
+TEST_F(DocumentHosts, FaultsOfAServerMayOverlap) {
+  const std::string text = "[" + fault("a", 1, true, "GPU") + "," + fault("b", 1, true, "NIC") + "," +
+                           fault("a", 1.5, true, "Fan") + "," + fault("a", 2, false, "GPU") + "," +
+                           fault("a", 3, false, "Fan") + "," + fault("b", 4, false, "NIC") + "]";
+  const Imported got = good("infinitehbd", text, {"servers=3"});
+  EXPECT_EQ(got.hosts.hosts, (std::vector<std::string>{"a", "b", "server-2"}));
+  EXPECT_EQ(got.hosts.availability.up, (Up{1, 1, 1}));
+  EXPECT_EQ(got.summary.span_s, 4 * 86400);
+  const auto& events = got.hosts.availability.events;
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_TRUE(events[0].kind == Kind::kFailed && events[0].cause == "GPU" && events[1].cause == "NIC");
+  EXPECT_TRUE(events[2].kind == Kind::kUp && events[2].at_s == 3 * 86400);
+  EXPECT_EQ(good("infinitehbd", text, {"without=GPU+Fan"}).hosts.availability.events.size(), 2U);
+}
+
+TEST_F(DocumentHosts, BadFaults) {
+  const std::string message = bad("infinitehbd", "[" + fault("a", 2, true, "GPU") + "," + fault("a", 1, true, "GPU") +
+                                                     R"(,{"node_id": 7, "event_type": "fault"}, 3])");
+  for (const char* part : {"/1: event_time: is no time in days", "/2: node_id: is missing",
+                           "/2: fault_type: has no Class", "/2: event_type: \"fault\" is neither", "/3: node_id"}) {
+    EXPECT_TRUE(has(message, part)) << part << "\n" << message;
+  }
+  EXPECT_TRUE(has(bad("infinitehbd", "{}"), "is no array of events"));
+  EXPECT_TRUE(has(bad("infinitehbd", "[" + fault("a", 2, false, "GPU") + "]"), "/0: a fault ends that has not begun"));
+  const std::string two = "[" + fault("a", 2, true, "GPU") + "," + fault("b", 2, true, "GPU") + "]";
+  EXPECT_TRUE(has(bad("infinitehbd", two, {"servers=1", "without=NIC"}), "2 servers have faults"));
+  EXPECT_TRUE(has(bad("infinitehbd", two, {"without=NIC"}), "no fault is of class \"NIC\""));
+}
+
+// 584 faults, two of which begin while another one of their server lasts.
+TEST(PublicDocumentHosts, FaultsOfInfiniteHbd) {
+  const std::string path = policy::testing::data_path("infinitehbd/fault_trace.json");
+  if (path.empty()) GTEST_SKIP() << policy::testing::data_hint("infinitehbd");
+  const auto got = import_trace("infinitehbd", path);
+  ASSERT_TRUE(got.ok()) << message_of(got.status());
+  EXPECT_EQ(got->hosts.hosts.size(), 400U);
+  EXPECT_EQ(got->summary.rows, 2 * 584);
+  std::map<std::string, int> failed;
+  int all = 0;
+  for (const policy::FleetEvent& event : got->hosts.availability.events) {
+    if (event.kind != Kind::kFailed) continue;
+    failed[event.cause] += static_cast<int>(event.hosts.size());
+    all += static_cast<int>(event.hosts.size());
+  }
+  EXPECT_EQ(all, 582);
+  EXPECT_EQ(failed["Parameter Plane Cable"], 40);
+  EXPECT_NEAR(got->summary.span_s / 86400, 348.98, 0.01);
+}
+
 // Means of the segments as SOURCE.txt states them.
 TEST(PublicDocumentHosts, ParcaeSegments) {
   for (const auto& [name, mean] : {std::pair{"gpt-1.5b_hh_55_65", 27.5}, {"bert_hl_15_25", 29.6}}) {

@@ -12,9 +12,9 @@ namespace {
 
 const std::vector<Generator>& all_generators() {
   static const std::vector<Generator> generators = [] {
-    std::vector<Generator> all = job_generators();
-    const std::vector<Generator> failures = failure_generators();
-    all.insert(all.end(), failures.begin(), failures.end());
+    std::vector<Generator> all;
+    for (const auto& family : {job_generators(), failure_generators(), resampling_generators()})
+      all.insert(all.end(), family.begin(), family.end());
     return all;
   }();
   return generators;

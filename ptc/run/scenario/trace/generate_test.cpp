@@ -18,6 +18,10 @@ using Kind = policy::FleetEvent::Kind;
 
 using Generate = testing::TraceFiles;
 
+constexpr const char* kTwoHosts =
+    "scalai-trace,1,hosts,two,1000000\nrecord,at_s,what,hosts\nhost,,up,0\nhost,,up,1\n"
+    "event,1000,failed,0\nevent,5000,up,0\n";
+
 Imported made(const std::string& name, const std::vector<std::string>& set, uint64_t seed = 1, int hosts = 0,
               int gpus = 1) {
   const absl::StatusOr<Imported> result = generate(name, set, seed, hosts, gpus);
@@ -42,6 +46,7 @@ TEST_F(Generate, TheSameSeedGivesTheSameTrace) {
   for (const GeneratorInfo& info : generators()) {
     std::vector<std::string> set;
     if (info.content == TraceContent::kHosts) set = {"mtbf=10h"};
+    if (info.name == "resampled") set = {"format=scalai", "file=" + file(kTwoHosts)};
     if (info.name == "causes") set.push_back("file=" + file("component,category,count\nA,x,3\nB,y,1\n"));
     const Imported a = made(info.name, set, 1, 16, 8), b = made(info.name, set, 1, 16, 8),
                    c = made(info.name, set, 2, 16, 8);

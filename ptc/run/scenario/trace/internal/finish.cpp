@@ -146,7 +146,7 @@ std::vector<policy::FleetEvent> notices_of(const std::vector<policy::FleetEvent>
   return notices;
 }
 
-// Removals and additions as events, those of one instant and kind together.
+// Removals and additions as events, those of one instant, kind and cause together.
 std::vector<policy::FleetEvent> events_of(const Reading& reading, const Window& window, double origin) {
   std::vector<policy::FleetEvent> events;
   const auto removal =
@@ -154,10 +154,10 @@ std::vector<policy::FleetEvent> events_of(const Reading& reading, const Window& 
   for (const HostChange& change : reading.changes) {
     const auto kind = change.up ? policy::FleetEvent::Kind::kUp : removal;
     const double at_s = change.at_s - origin;
-    if (events.empty() || events.back().at_s != at_s || events.back().kind != kind) {
-      events.push_back({.at_s = at_s, .kind = kind});
-      if (!change.up) events.back().cause = window.removed_hosts_failed ? "failure" : "preemption";
-    }
+    std::string cause = change.cause;
+    if (cause.empty() && !change.up) cause = window.removed_hosts_failed ? "failure" : "preemption";
+    if (events.empty() || events.back().at_s != at_s || events.back().kind != kind || events.back().cause != cause)
+      events.push_back({.at_s = at_s, .kind = kind, .cause = std::move(cause)});
     events.back().hosts.emplace_back(change.host);
   }
   if (window.notice_s <= 0 || window.removed_hosts_failed) return events;

@@ -23,7 +23,8 @@ struct Generator {
   absl::Status (*make)(Making& making);
 };
 
-std::vector<Generator> job_generators();      // generate_jobs.cpp
-std::vector<Generator> failure_generators();  // generate_failures.cpp
+std::vector<Generator> job_generators();         // generate_jobs.cpp
+std::vector<Generator> failure_generators();     // generate_failures.cpp
+std::vector<Generator> resampling_generators();  // generate_resampled.cpp
 
 }  // namespace scalai::trace

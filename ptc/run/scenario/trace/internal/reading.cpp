@@ -107,7 +107,7 @@ int Reading::host_of(const std::string& name) {
   return found->second;
 }
 
-void Reading::change(const Place& place, double at_s, bool comes, const std::string& name) {
+void Reading::change(const Place& place, double at_s, bool comes, const std::string& name, const std::string& cause) {
   const auto host = static_cast<size_t>(host_of(name));
   present.resize(std::max(present.size(), host + 1), 0);
   if (present[host] == (comes ? 1 : 0)) {
@@ -115,7 +115,7 @@ void Reading::change(const Place& place, double at_s, bool comes, const std::str
     return;
   }
   present[host] = comes ? 1 : 0;
-  changes.push_back({at_s, comes, static_cast<int>(host)});
+  changes.push_back({at_s, comes, static_cast<int>(host), cause});
 }
 
 void Reading::follow(std::vector<std::pair<double, int>> counts, const std::string& name) {
@@ -151,14 +151,15 @@ std::vector<TraceOption> with_job_options(std::vector<TraceOption> own, const st
   return own;
 }
 
-std::vector<TraceOption> with_host_options(std::vector<TraceOption> own, const std::string& identity) {
+std::vector<TraceOption> with_host_options(std::vector<TraceOption> own, const std::string& identity,
+                                           const std::string& removal) {
   own.push_back({"hosts", identity,
                  "slots: an instance takes the first free place, so there are as many hosts as were up at once; names: "
                  "every instance is a host of its own"});
   own.push_back({"most-hosts", "0", "only the first so many hosts (with slots: places) of the trace; 0 = all"});
   own.push_back({"from", "0s", "the run starts at this time of the trace, with the hosts up then"});
   own.push_back({"until", "", "what happens at this time or later is left out"});
-  own.push_back({"removal", "taken", "what a removed host is: taken (preempted) or failed"});
+  own.push_back({"removal", removal, "what a removed host is: taken (preempted) or failed"});
   own.push_back({"notice", "0s", "how long before its removal a taken host gets notice"});
   return own;
 }

@@ -44,7 +44,8 @@ class OptionValues {
 struct HostChange {
   double at_s = 0;
   bool up = true;
-  int host = 0;  // index in Reading::hosts
+  int host = 0;            // index in Reading::hosts
+  std::string cause = {};  // of a loss; "" = the trace does not say
 };
 
 // A number of hosts from a time on.
@@ -89,7 +90,7 @@ struct Reading {
   // Index of a host, new or known.
   int host_of(const std::string& name);
   // A host comes or goes; a problem when it is there, or gone, already.
-  void change(const Place& place, double at_s, bool up, const std::string& name);
+  void change(const Place& place, double at_s, bool up, const std::string& name, const std::string& cause = "");
   // Numbers of hosts without identities, over time: the host that came last is the first to go. Rows out of order are
   // sorted, of two counts at one instant the later row holds; notes say so. Hosts are called `name` and a number.
   void follow(std::vector<std::pair<double, int>> counts, const std::string& name);
@@ -100,8 +101,9 @@ struct Reading {
 
 // Options every format of jobs has.
 std::vector<TraceOption> with_job_options(std::vector<TraceOption> own, const std::string& origin);
-// Options every format of hosts has. `identity`: default of "hosts".
-std::vector<TraceOption> with_host_options(std::vector<TraceOption> own, const std::string& identity);
+// Options every format of hosts has. `identity`: default of "hosts"; `removal`: that of "removal".
+std::vector<TraceOption> with_host_options(std::vector<TraceOption> own, const std::string& identity,
+                                           const std::string& removal = "taken");
 
 // A job that wants `gpus` and runs `duration_s` on them: work in seconds, rigid.
 policy::Job duration_job(std::string name, double submit_s, int64_t gpus, double duration_s);
