@@ -8,6 +8,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
+#include "ptc/cost/step/software.h"
 
 namespace scalai::apps {
 namespace {
@@ -47,10 +48,12 @@ std::string job_text(const Fill& fill, const std::string& more) {
   precision: "bf16"
   global_batch: {}              # samples a step, of the model's own sequence
   gpus: {}
+  # software: "torchtitan"      # the program that trains; else {}, as such GPUs run today
   parallel: choose              # the best layout at each event; or list them: configs {{ layout: "tp8,dp2" }}
 {}}}
 )",
-                     fill.model, batch_of(fill.gpus), fill.gpus, more);
+                     fill.model, batch_of(fill.gpus), fill.gpus, step::default_software(fill.host.gpu.name).name(),
+                     more);
 }
 
 std::string head(const std::string& name, const std::string& question, const std::string& commands,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/cost/step/software.h"
 #include "ptc/run/scenario/scenario.h"
 #include "ptc/run/scenario/scenario_set.h"
 
@@ -43,6 +44,13 @@ TEST(Templates, AreFilledIn) {
   EXPECT_EQ(scenario->jobs[0].gpus, 96);
   EXPECT_THAT(*scenario_text({.name = "failure", .model = "llama3-70b", .gpus = 96}),
               HasSubstr("fail { hosts: [11] }"));
+}
+
+TEST(Templates, SayWhichProgramTrains) {
+  for (const char* gpu : {"a100-80g", "gb300-279g"}) {
+    EXPECT_THAT(*scenario_text({.name = "elastic", .gpu = gpu}),
+                HasSubstr("else " + step::default_software(gpu).name() + ", as such GPUs run today"));
+  }
 }
 
 // A GPU kind has its host, a number that fills no such host equal ones.
