@@ -223,8 +223,9 @@ TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes().cross_host);
   EXPECT_NEAR(phases(0).stop, bytes / kPcie, kRounding);  // gpu 0 → h0.mem over PCIe
   EXPECT_NEAR(phases(0).restart, 7, kRounding);
-  // A request to a store for each tensor; h0.mem → a process on h1, then its store.
-  EXPECT_NEAR(phases(0).transfer, 0.001 * tensors + bytes / kNic + bytes / 4e9, kRounding);
+  // A request to a store for each tensor; h0.mem → a process on h1, then its store, which beside slow PCIe takes in 2/3
+  // of 4 GB/s.
+  EXPECT_NEAR(phases(0).transfer, 0.001 * tensors + bytes / kNic + bytes / (4e9 / 1.5), kRounding);
   EXPECT_NEAR(phases(0).resume, bytes / kPcie, kRounding);  // h1.mem → gpu 2
 }
 

@@ -33,7 +33,7 @@ struct ExecOptions {
   std::string folder;  // of the run; checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  change::StoreRates stores = {};     // of the strategy (change::Costs), for scenario time
+  change::StoreShares stores = {};    // of the strategy (change::Costs), for scenario time
   bool plan_only = false;             // no workers: makes plans, moves nothing (the pool has not started)
   RunLog* log = nullptr;              // outlives the runtime; null: nothing is recorded
   std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)

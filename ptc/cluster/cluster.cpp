@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -222,6 +223,12 @@ double link_share(const GpuKind& gpu) {
 double network_share(const GpuKind& gpu) {
   constexpr double kTypical = 0.9;
   return gpu.network_efficiency > 0 ? gpu.network_efficiency : kTypical;
+}
+
+double memory_bytes_per_s(const Host& host) {
+  constexpr double kProcessor = 204.8e9, kBesidePcie = 32e9, kGrowth = 1.5;
+  const double pcie = host.pcie_bytes_per_s > 0 ? std::max(host.pcie_bytes_per_s, kBesidePcie / 2) : kBesidePcie;
+  return kProcessor * std::clamp(host.gpus / 4.0, 1.0, 2.0) * std::pow(kGrowth, std::log2(pcie / kBesidePcie));
 }
 
 Rates reached(const Host& host) {

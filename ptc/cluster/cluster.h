@@ -62,6 +62,12 @@ double network_share(const GpuKind& gpu);  // between hosts
 inline constexpr double kPcieShare =
     0.82;  // pinned memory, large copies: 26 of 32 GB/s of generation 4, as bandwidthTest prints
 
+// The rate of a host's memory, which clusters do not say, from what came with it: one processor for four GPUs, at least
+// one and at most two, with eight channels of DDR4-3200 (204.8 GB/s, EPYC 7002) beside PCIe 4. Each doubling of PCIe
+// came with half as much again: 128 GB/s beside PCIe 3 (six channels of DDR4-2666, Xeon of 2017), 307.2 beside PCIe 5
+// (eight of DDR5-4800, Xeon of 2023). Slower links count as PCIe 3, unknown ones as PCIe 4.
+double memory_bytes_per_s(const Host& host);
+
 // What transfers reach. Rates of hosts without a kind of GPU, and of emulated ones, are taken as measured.
 struct Rates {
   double gpu_link_bytes_per_s = 0, pcie_bytes_per_s = 0, nic_bytes_per_s = 0;

@@ -289,5 +289,18 @@ TEST(NvlinkDomains, JoinHosts) {
   EXPECT_EQ(scalai::cluster::joined(Host{.gpus = 4}).gpus, 4);
 }
 
+// As the data sheets' channels add up: DGX A100 has 16 of DDR4-3200, DGX H200 16 of DDR5-4800.
+TEST(Memory, GrowsHalfAsMuchAgainWithEachPcie) {
+  const auto gb_per_s = [](int gpus, double pcie) {
+    return memory_bytes_per_s({.gpus = gpus, .pcie_bytes_per_s = pcie}) / 1e9;
+  };
+  EXPECT_NEAR(gb_per_s(4, 32e9), 204.8, 1e-9);
+  EXPECT_NEAR(gb_per_s(8, 32e9), 409.6, 1e-9);
+  EXPECT_NEAR(gb_per_s(8, 64e9), 614.4, 1e-9);
+  EXPECT_NEAR(gb_per_s(16, 16e9), 256, 20) << "DGX-2: 12 channels of DDR4-2666";
+  EXPECT_EQ(gb_per_s(1, 0), gb_per_s(4, 32e9)) << "a processor at least";
+  EXPECT_EQ(gb_per_s(8, 2e9), gb_per_s(8, 16e9)) << "a slow link says nothing of the memory";
+}
+
 }  // namespace
 }  // namespace scalai::cluster

@@ -58,7 +58,7 @@ Basis transfer(const Run& run) {
   const bool emulated =
       std::all_of(hosts.begin(), hosts.end(), [](const auto& host) { return host.copy_bytes_per_s > 0; });
   if (emulated) return {"transfer", "modelled", kCalibrated, kCalibratedLow, kCalibratedHigh, "times"};
-  if (run.costs.stores.serve_bytes_per_s > 0)
+  if (run.costs.stores.serve > 0)
     return {"transfer", "modelled", "stores over links of the cluster", kStagedLow, kStagedHigh, "times"};
   return {"transfer", "modelled", "links of the cluster", {}, {}, ""};
 }

@@ -118,7 +118,7 @@ class SharedFabric final : public ChangeFabric {
   using AloneKey = std::pair<const FlowGroup*, std::vector<double>>;  // with the rates of the uplinks above the hosts
 
   std::vector<int> route(const Place& src, const Place& dst, bool src_process, bool dst_process,
-                         std::span<const HostId> hosts) const;
+                         std::span<const HostId> hosts, int lane = 0) const;
   std::vector<std::vector<int>> routes_of(const FlowGroup& group, std::span<const HostId> hosts) const;
   std::vector<double> uplink_rates(std::span<const HostId> hosts) const;
   void pass(double now_s);
@@ -160,9 +160,9 @@ plan::Location location_of(const Place& place, std::span<const HostId> hosts, co
 }
 
 std::vector<int> SharedFabric::route(const Place& src, const Place& dst, bool src_process, bool dst_process,
-                                     std::span<const HostId> hosts) const {
-  const auto [from, to] =
-      platform_.route(location_of(src, hosts, cluster_), location_of(dst, hosts, cluster_), src_process, dst_process);
+                                     std::span<const HostId> hosts, int lane) const {
+  const auto [from, to] = platform_.route(location_of(src, hosts, cluster_), location_of(dst, hosts, cluster_),
+                                          src_process, dst_process, lane);
   std::vector<int> links = platform_.spec().endpoints[at(from)].up;
   const std::vector<int>& down = platform_.spec().endpoints[at(to)].down;
   links.insert(links.end(), down.begin(), down.end());
@@ -174,7 +174,7 @@ std::vector<std::vector<int>> SharedFabric::routes_of(const FlowGroup& group, st
   std::vector<std::vector<int>> routes;
   routes.reserve(group.flows.size());
   for (const FlowGroup::Flow& flow : group.flows)
-    routes.push_back(route(flow.src, flow.dst, flow.src_process, flow.dst_process, hosts));
+    routes.push_back(route(flow.src, flow.dst, flow.src_process, flow.dst_process, hosts, flow.lane));
   return routes;
 }
 
@@ -277,7 +277,7 @@ void SharedFabric::share(GroupId id) {
     const FlowGroup::Flow& flow = group.flows->flows[f];
     const auto [from, to] =
         platform_.route(location_of(flow.src, group.hosts, cluster_), location_of(flow.dst, group.hosts, cluster_),
-                        flow.src_process, flow.dst_process);
+                        flow.src_process, flow.dst_process, flow.lane);
     const change::FlowId started = all.start(from, to, left[f]);
     group.under_way.emplace(started, routes[f]);
     group_of_flow_.emplace(started, id);

@@ -35,7 +35,7 @@ struct Costs {
   double compile_s = 0;              // graphs for the new shapes: torch.compile, XLA, CUDA graphs
   double transfer_start_s = 0;       // α of each round that moves any bytes
   plan::MessageCosts messages = {};  // of each box and peer
-  StoreRates stores = {};            // of hosts whose cluster does not say them
+  StoreShares stores = {};           // of hosts whose cluster does not say their rates
 };
 
 // From a failure to knowing it; `hangs`: of processes that are there but stand still, their diagnosis included.

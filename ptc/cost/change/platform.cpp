@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptc/base/status.h"
 
 namespace scalai::change {
@@ -13,23 +15,23 @@ std::string copy_link(int host, int local) { return fmt::format("h{}.g{}.copy", 
 
 }  // namespace
 
-StoreRates store_rates(const cluster::Host& host, const StoreRates& others) {
-  const auto or_other = [](double own, double other) { return own > 0 ? own : other; };
-  return {.serve_bytes_per_s = or_other(host.store_serve_bytes_per_s, others.serve_bytes_per_s),
-          .ingest_bytes_per_s = or_other(host.store_ingest_bytes_per_s, others.ingest_bytes_per_s)};
+StoreRates store_rates(const cluster::Host& host, const StoreShares& shares) {
+  const auto or_share = [&](double own, double share) { return own > 0 ? own : share * memory_bytes_per_s(host); };
+  return {.serve_bytes_per_s = or_share(host.store_serve_bytes_per_s, shares.serve),
+          .ingest_bytes_per_s = or_share(host.store_ingest_bytes_per_s, shares.ingest)};
 }
 
-Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const StoreRates& stores)
+Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const StoreShares& stores)
     : cluster_(cluster), tiers_(cluster::tiers_of(cluster)) {
   const auto add_link = [&](const std::string& name, double bandwidth) {
     link_index_[name] = static_cast<int>(spec_.links.size());
     spec_.links.push_back({name, bandwidth});
   };
   cluster::Cluster used = rates == LinkRates::kReached ? cluster::reached(cluster) : cluster;
-  for (cluster::Host& host : used.hosts) {
-    const StoreRates own = store_rates(host, stores);
-    host.store_serve_bytes_per_s = own.serve_bytes_per_s;
-    host.store_ingest_bytes_per_s = own.ingest_bytes_per_s;
+  for (size_t h = 0; h < used.hosts.size(); ++h) {
+    const StoreRates own = store_rates(cluster.hosts[h], stores);
+    used.hosts[h].store_serve_bytes_per_s = own.serve_bytes_per_s;
+    used.hosts[h].store_ingest_bytes_per_s = own.ingest_bytes_per_s;
   }
   for (const cluster::NamedLink& link : cluster::links_of(used)) add_link(link.name, link.bandwidth_bytes_per_s);
   for (size_t h = 0; h < cluster.hosts.size(); ++h) {
@@ -72,10 +74,8 @@ void Platform::add_endpoint(Place place, int index, Reach reach, std::vector<int
 }
 
 // At the other end of the network, for each reach. `out` and `in`: the links between the place and its NIC.
-void Platform::add_remote_endpoints(Place place, int index, int nic, const std::vector<int>& out,
+void Platform::add_remote_endpoints(Place place, int index, int host, int nic, const std::vector<int>& out,
                                     const std::vector<int>& in) {
-  const bool on_host = place == Place::kStore || place == Place::kProcess;
-  const int host = on_host ? index : cluster_.host_of(DeviceId(index)).value;
   std::vector<int> up = out, down;
   append(up, fmt::format("h{}.nic{}.up", host, nic));
   append(down, fmt::format("h{}.nic{}.down", host, nic));
@@ -108,7 +108,8 @@ void Platform::add_device_endpoints(int host, int local) {
   append(copy, copy_link(host, local));
   append_copies(copied, host);
   add_endpoint(Place::kDeviceCopy, device, kLocal, copy, copied);
-  add_remote_endpoints(Place::kDevice, device, nic_of(Location::device(DeviceId(device))), pcie_up, pcie_down);
+  const Location here = Location::device(DeviceId(device));
+  add_remote_endpoints(Place::kDevice, device, host, nic_of(here, here, 0), pcie_up, pcie_down);
 }
 
 void Platform::add_host_endpoints(int host) {
@@ -120,7 +121,8 @@ void Platform::add_host_endpoints(int host) {
     }
     append_copies(ingest, host);
     add_endpoint(place, host, kLocal, serve, ingest);
-    add_remote_endpoints(place, host, 0, serve, ingest);
+    for (int nic = 0; nic < std::max(1, cluster_.hosts[static_cast<size_t>(host)].nics); ++nic)
+      add_remote_endpoints(place, memory_index(host, nic), host, nic, serve, ingest);
   }
 }
 
@@ -133,11 +135,12 @@ HostId Platform::host_of(Location place) const {
   return HostId();
 }
 
-int Platform::nic_of(Location place) const {
-  if (place.kind != Location::Kind::kDevice) return 0;
-  const DeviceId device(place.index);
-  const cluster::Host& host = cluster_.hosts[static_cast<size_t>(cluster_.host_of(device).value)];
-  return cluster_.local_index(device) * host.nics / host.gpus;
+int Platform::nic_of(Location place, Location other, int lane) const {
+  if (place.kind == Location::Kind::kStorage) return 0;
+  const cluster::Host& host = cluster_.hosts[static_cast<size_t>(host_of(place).value)];
+  if (place.kind == Location::Kind::kDevice) return cluster_.local_index(DeviceId(place.index)) * host.nics / host.gpus;
+  const int wanted = other.kind == Location::Kind::kDevice ? nic_of(other, other, 0) : lane;
+  return wanted % std::max(1, host.nics);
 }
 
 bool Platform::joined(Location src, Location dst) const {
@@ -145,32 +148,37 @@ bool Platform::joined(Location src, Location dst) const {
   return domain_of(DeviceId(src.index)) == domain_of(DeviceId(dst.index));
 }
 
-Platform::Reach Platform::reach_of(Location src, Location dst) const {
+Platform::Reach Platform::reach_of(Location src, Location dst, int src_nic, int dst_nic) const {
   const HostId a = host_of(src), b = host_of(dst);
   if (a == b || joined(src, dst)) return kLocal;
   if (!a.valid() || !b.valid()) return top();  // storage hangs off the top of the fabric
   for (size_t t = 0; t < tiers_.size(); ++t) {
-    if (tiers_[t].switch_of(a, nic_of(src)) == tiers_[t].switch_of(b, nic_of(dst))) return static_cast<Reach>(t) + 1;
+    if (tiers_[t].switch_of(a, src_nic) == tiers_[t].switch_of(b, dst_nic)) return static_cast<Reach>(t) + 1;
   }
   return top();
 }
 
-int Platform::endpoint(Location location, bool process, bool same_device, bool to_host, Reach reach) const {
+int Platform::endpoint(Location location, int nic, bool process, bool same_device, bool to_host, Reach reach) const {
   Place place = Place::kStorage;
-  if (location.kind == Location::Kind::kHostMemory) place = process ? Place::kProcess : Place::kStore;
+  int index = location.index;
+  if (location.kind == Location::Kind::kHostMemory) {
+    place = process ? Place::kProcess : Place::kStore;
+    if (reach != kLocal) index = memory_index(location.index, nic);
+  }
   if (location.kind == Location::Kind::kDevice) {
     const bool over_pcie = to_host && reach == kLocal;
     place = same_device ? Place::kDeviceCopy : over_pcie ? Place::kDevicePcie : Place::kDevice;
   }
-  return endpoint_index_.at({place, location.index, reach});
+  return endpoint_index_.at({place, index, reach});
 }
 
-std::pair<int, int> Platform::route(Location src, Location dst, bool src_process, bool dst_process) const {
-  const Reach reach = reach_of(src, dst);
+std::pair<int, int> Platform::route(Location src, Location dst, bool src_process, bool dst_process, int lane) const {
+  const int src_nic = nic_of(src, dst, lane), dst_nic = nic_of(dst, src, lane);
+  const Reach reach = reach_of(src, dst, src_nic, dst_nic);
   const bool host_memory = src.kind == Location::Kind::kHostMemory || dst.kind == Location::Kind::kHostMemory;
   const bool same_device = src == dst && src.kind == Location::Kind::kDevice;
-  return {endpoint(src, src_process, same_device, host_memory, reach),
-          endpoint(dst, dst_process, same_device, host_memory, reach)};
+  return {endpoint(src, src_nic, src_process, same_device, host_memory, reach),
+          endpoint(dst, dst_nic, dst_process, same_device, host_memory, reach)};
 }
 
 }  // namespace scalai::change

@@ -77,7 +77,8 @@ TEST_F(PlatformTest, AcrossAStar) {
   build(cluster::FabricKind::kStar);
   EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
   EXPECT_THAT(route(gpu(2), gpu(7)), ElementsAre("h0.g2.pcie.up", "h0.nic1.up", "h1.nic1.down", "h1.g3.pcie.down"));
-  EXPECT_THAT(route(gpu(3), memory(2)), ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "h2.nic0.down", "h2.store.ingest"));
+  EXPECT_THAT(route(gpu(3), memory(2)), ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "h2.nic1.down", "h2.store.ingest"));
+  EXPECT_THAT(route(memory(2), gpu(3)), ElementsAre("h2.store.serve", "h2.nic1.up", "h0.nic1.down", "h0.g3.pcie.down"));
   EXPECT_THAT(route(Location::storage(), gpu(4)), ElementsAre("storage.read", "h1.nic0.down", "h1.g0.pcie.down"));
   EXPECT_THAT(route(gpu(4), Location::storage()), ElementsAre("h1.g0.pcie.up", "h1.nic0.up", "storage.write"));
 }
@@ -129,8 +130,7 @@ TEST_F(PlatformTest, Rails) {
   EXPECT_THAT(route(gpu(0), gpu(9)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h2.nic0.down", "h2.g1.pcie.down"));
   EXPECT_THAT(route(gpu(0), gpu(11)),
               ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "rail0.up", "rail1.down", "h2.nic1.down", "h2.g3.pcie.down"));
-  EXPECT_THAT(route(gpu(3), memory(2)),
-              ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "rail1.up", "rail0.down", "h2.nic0.down", "h2.store.ingest"));
+  EXPECT_THAT(route(gpu(3), memory(2)), ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "h2.nic1.down", "h2.store.ingest"));
 }
 
 TEST_F(PlatformTest, UnlimitedLinksDoNotExist) {
@@ -179,16 +179,46 @@ TEST(PlatformRates, AreNominalOrReached) {
   EXPECT_EQ(rate(reached, "h0.store.serve"), 8e9) << "a store's rate is what it does";
 }
 
+// Flows between two hosts' memories: each on the NIC of the GPU whose state it is.
+TEST_F(PlatformTest, MemoriesUseAllNics) {
+  build(cluster::FabricKind::kStar);
+  const auto nics = [&](int lane) {
+    const auto [from, to] = platform_->route(memory(0), memory(2), false, true, lane);
+    std::vector<std::string> names;
+    for (const int link : platform_->spec().endpoints[static_cast<size_t>(to)].down)
+      names.push_back(platform_->spec().links[static_cast<size_t>(link)].name);
+    return names;
+  };
+  EXPECT_THAT(nics(0), ElementsAre("h2.nic0.down"));
+  EXPECT_THAT(nics(1), ElementsAre("h2.nic1.down"));
+  EXPECT_THAT(nics(2), ElementsAre("h2.nic0.down")) << "it has two";
+}
+
+// Of 204.8 GB/s: 12 and 4. An H200 host has two processors with 307.2 GB/s each, three times as much.
+TEST(PlatformRates, AStoreIsAsFastAsItsHostsMemory) {
+  const StoreShares shares = {.serve = 12 / 204.8, .ingest = 4 / 204.8};
+  const StoreRates a6000 = store_rates({.gpus = 4, .pcie_bytes_per_s = 32e9}, shares);
+  const StoreRates h200 = store_rates({.gpus = 8, .pcie_bytes_per_s = 64e9}, shares);
+  EXPECT_DOUBLE_EQ(a6000.serve_bytes_per_s, 12e9);
+  EXPECT_DOUBLE_EQ(a6000.ingest_bytes_per_s, 4e9);
+  EXPECT_DOUBLE_EQ(h200.serve_bytes_per_s, 36e9);
+  EXPECT_DOUBLE_EQ(h200.ingest_bytes_per_s, 12e9);
+  EXPECT_EQ(store_rates({.gpus = 8, .pcie_bytes_per_s = 64e9, .store_serve_bytes_per_s = 5}, shares).serve_bytes_per_s,
+            5);
+}
+
 TEST(PlatformRates, HostsWithoutStoreRatesHaveThoseOfTheStrategy) {
   cluster::Cluster cluster = cluster_of(cluster::FabricKind::kStar);
   cluster.hosts[1].store_serve_bytes_per_s = cluster.hosts[1].store_ingest_bytes_per_s = 0;
-  const Platform platform(cluster, LinkRates::kReached, {.serve_bytes_per_s = 3, .ingest_bytes_per_s = 2});
+  cluster.hosts[1].gpu.name = "mine";  // transfers reach 0.82 of its PCIe, which says nothing of its memory
+  const Platform platform(cluster, LinkRates::kReached, {.serve = 0.03, .ingest = 0.02});
   const auto rate = [&](const char* link) {
     return platform.spec().links[static_cast<size_t>(platform.link(link))].bandwidth_bytes_per_s;
   };
   EXPECT_EQ(rate("h0.store.serve"), 8e9);
-  EXPECT_EQ(rate("h1.store.serve"), 3);
-  EXPECT_EQ(rate("h1.store.ingest"), 2);
+  const double memory = cluster::memory_bytes_per_s(cluster.hosts[1]);
+  EXPECT_DOUBLE_EQ(rate("h1.store.serve"), 0.03 * memory);
+  EXPECT_DOUBLE_EQ(rate("h1.store.ingest"), 0.02 * memory);
   EXPECT_EQ(Platform(cluster).link("h1.store.serve"), -1);
 }
 

@@ -87,6 +87,8 @@ void redirect_to_processes(const Change& change, std::vector<FlowRequest>& flows
     FlowRequest pull = flow;
     pull.dst = home_of(change, flow.dst);
     pull.dst_process = true;
+    const cluster::Host& host = change.cluster.hosts[static_cast<size_t>(host_of(change.cluster, flow.dst).value)];
+    pull.lane = change.cluster.local_index(DeviceId(flow.dst.index)) * host.nics / host.gpus;
     pull.transfer_class = class_of(change.cluster, pull.src, pull.dst);
     const auto [entry, fresh] = merged.emplace(std::pair(pull.src, flow.dst), pull);
     if (!fresh) entry->second.bytes += flow.bytes;

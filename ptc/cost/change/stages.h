@@ -50,7 +50,8 @@ struct FlowRequest {
   plan::Location src, dst;
   int64_t bytes = 0;
   plan::TransferClass transfer_class = plan::TransferClass::kSameHost;
-  bool src_process = false, dst_process = false;  // see Platform::route
+  bool src_process = false, dst_process = false;  // see Platform::route, as the next one
+  int lane = 0;
 };
 
 struct Stage {

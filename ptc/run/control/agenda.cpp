@@ -224,7 +224,8 @@ void Agenda::start_flow(ActiveFlow flow) {
     recorder_.transfers.push_back(flow.record);
     return;
   }
-  const auto [src, dst] = platform_.route(request.src, request.dst, request.src_process, request.dst_process);
+  const auto [src, dst] =
+      platform_.route(request.src, request.dst, request.src_process, request.dst_process, request.lane);
   flows_.emplace(network_.start(src, dst, static_cast<double>(request.bytes)), std::move(flow));
   rates_changed_ = true;
 }

@@ -21,7 +21,8 @@ bool ChangePlanner::saves_first(const Job& job, bool waits) const {
   const auto taken = [&](DeviceId device) { return condition_.draining(device); };
   const auto lost = [&](DeviceId device) { return job.state.gone.contains(device); };
   if (checkpoint.every_steps == 0 || !checkpoint.before_change) return false;
-  if (!job.moves() || condition_.any_cut_off() || std::any_of(job.devices.begin(), job.devices.end(), lost)) return false;
+  if (!job.moves() || condition_.any_cut_off() || std::any_of(job.devices.begin(), job.devices.end(), lost))
+    return false;
   return strategy_.from_checkpoint || (waits && std::any_of(job.devices.begin(), job.devices.end(), taken));
 }
 

@@ -24,9 +24,10 @@ class LinkLoads {
       add_inside(flow, bytes);
       return;
     }
-    const size_t climbs = tiers_climbed(flow.src, flow.dst);
-    add_end(flow.src, flow.src_process, 0, climbs, bytes);
-    add_end(flow.dst, flow.dst_process, 1, climbs, bytes);
+    const int src_nic = nic_of(flow.src, flow.dst, flow.lane), dst_nic = nic_of(flow.dst, flow.src, flow.lane);
+    const size_t climbs = tiers_climbed(flow.src, src_nic, flow.dst, dst_nic);
+    add_end(flow.src, src_nic, flow.src_process, 0, climbs, bytes);
+    add_end(flow.dst, dst_nic, flow.dst_process, 1, climbs, bytes);
     if (cluster_.fabric == cluster::FabricKind::kStar) load(kFabric, 0, 0, cluster_.backbone_bytes_per_s, bytes);
   }
 
@@ -39,7 +40,11 @@ class LinkLoads {
     return cluster_.hosts[static_cast<size_t>(hosts_[static_cast<size_t>(place.host)].value)];
   }
   int host_id(const Place& place) const { return hosts_[static_cast<size_t>(place.host)].value; }
-  int nic_of(const Place& place) const { return place.gpu < 0 ? 0 : place.gpu * host(place).nics / host(place).gpus; }
+  int nic_of(const Place& place, const Place& other, int lane) const {
+    if (place.host < 0) return 0;
+    if (place.gpu >= 0) return place.gpu * host(place).nics / host(place).gpus;
+    return (other.gpu >= 0 ? nic_of(other, other, 0) : lane) % std::max(1, host(place).nics);
+  }
 
   void add_inside(const FlowGroup::Flow& flow, double bytes) {
     if (flow.src == flow.dst && flow.src.gpu >= 0) return;
@@ -62,7 +67,7 @@ class LinkLoads {
     load(kStore, host_id(place), down, down == 1 ? one.store_ingest_bytes_per_s : one.store_serve_bytes_per_s, bytes);
   }
 
-  void add_end(const Place& place, bool process, int down, size_t climbs, double bytes) {
+  void add_end(const Place& place, int nic, bool process, int down, size_t climbs, double bytes) {
     if (place.host < 0) {
       load(kStorage, 0, down, down == 1 ? cluster_.storage_write_bytes_per_s : cluster_.storage_read_bytes_per_s,
            bytes);
@@ -74,40 +79,41 @@ class LinkLoads {
     } else {
       load(kPcie, device(place), down, rates.pcie_bytes_per_s, bytes);
     }
-    load(kNic, host_id(place) * 64 + nic_of(place), down, rates.nic_bytes_per_s, bytes);
+    load(kNic, host_id(place) * 64 + nic, down, rates.nic_bytes_per_s, bytes);
     for (size_t t = 0; t < climbs; ++t) {
-      const int64_t number = switch_of(tiers_[t], place);
-      load(kUplink, number * kMostTiers + static_cast<int64_t>(t), down, uplink_rate(tiers_[t], place), bytes);
+      const int64_t number = switch_of(tiers_[t], place, nic);
+      load(kUplink, number * kMostTiers + static_cast<int64_t>(t), down, uplink_rate(tiers_[t], place, nic), bytes);
     }
   }
 
   int64_t device(const Place& place) const { return host(place).first_device + place.gpu; }
   static constexpr int64_t kMostTiers = 4;
-  int switch_of(const cluster::Tier& tier, const Place& place) const {
-    return tier.switch_of(HostId(host_id(place)), nic_of(place));
+  int switch_of(const cluster::Tier& tier, const Place& place, int nic) const {
+    return tier.switch_of(HostId(host_id(place)), nic);
   }
   bool joined(const Place& a, const Place& b) const {
     return a.gpu >= 0 && b.gpu >= 0 && cluster_.domain_of(HostId(host_id(a))) == cluster_.domain_of(HostId(host_id(b)));
   }
   // Storage hangs off the top.
-  size_t tiers_climbed(const Place& a, const Place& b) const {
+  size_t tiers_climbed(const Place& a, int a_nic, const Place& b, int b_nic) const {
     size_t climbed = 0;
     if (a.host < 0 || b.host < 0) return tiers_.size();
-    while (climbed < tiers_.size() && switch_of(tiers_[climbed], a) != switch_of(tiers_[climbed], b)) ++climbed;
+    while (climbed < tiers_.size() && switch_of(tiers_[climbed], a, a_nic) != switch_of(tiers_[climbed], b, b_nic))
+      ++climbed;
     return climbed;
   }
   // The NICs below a switch over its oversubscription. Of a rail: one NIC of each host.
-  double uplink_rate(const cluster::Tier& tier, const Place& place) const {
+  double uplink_rate(const cluster::Tier& tier, const Place& place, int nic) const {
     const size_t all = cluster_.hosts.size(), each = static_cast<size_t>(tier.hosts);
     const size_t first = each > 0 ? static_cast<size_t>(host_id(place)) / each * each : 0;
     const size_t end = each > 0 ? std::min(first + each, all) : all;
     double sum = 0;
     for (size_t h = first; h < end; ++h) {
       const cluster::Host& one = cluster_.hosts[h];
-      if (tier.nics > 0 && one.nics <= nic_of(place)) continue;
-      const double nic = cluster::reached(one).nic_bytes_per_s;
-      if (nic == 0) return 0;
-      sum += tier.nics > 0 ? nic : one.nics * nic;
+      if (tier.nics > 0 && one.nics <= nic) continue;
+      const double rate = cluster::reached(one).nic_bytes_per_s;
+      if (rate == 0) return 0;
+      sum += tier.nics > 0 ? rate : one.nics * rate;
     }
     return sum / tier.oversubscription;
   }

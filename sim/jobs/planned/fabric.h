@@ -27,6 +27,7 @@ struct FlowGroup {
     Place src, dst;
     int64_t bytes = 0;
     bool src_process = false, dst_process = false;  // host memory outside the host's store (ptc/cost/change/platform.h)
+    int lane = 0;                                   // as Platform::route
     friend auto operator<=>(const Flow&, const Flow&) = default;
   };
   std::vector<Flow> flows;  // several flows between the same places have a share each

@@ -12,8 +12,8 @@
 // If survivors hold every box, only the step under way is lost (kLost, kTaken), or nothing. Otherwise, and always with
 // `from_checkpoint`, all devices read the last checkpoint from storage, and the iterations since then run again. A
 // checkpoint is written every `checkpoint_every_s` of training, rounded to whole steps. Without any checkpoint the job
-// starts again. With `from_checkpoint` a change that the job is told of begins with a checkpoint (save_first); GPUs that
-// are taken are left with one, which takes no time of the change.
+// starts again. With `from_checkpoint` a change that is told ahead begins with a checkpoint (save_first). GPUs that
+// are taken after a notice are left with one, which takes no time of the change.
 //
 // If a host fails while a change takes state from it (host_lost), the change is abandoned and planned again from then
 // on by the same rules, after detection. Flows that ended before do not count.

@@ -31,10 +31,12 @@ std::shared_ptr<const FlowGroup> group_of(const AbstractChange& change,
                             .dst = place_of(change, request.dst),
                             .bytes = request.bytes,
                             .src_process = request.src_process,
-                            .dst_process = request.dst_process});
+                            .dst_process = request.dst_process,
+                            .lane = request.lane});
   }
   std::stable_sort(group->flows.begin(), group->flows.end(), [](const FlowGroup::Flow& a, const FlowGroup::Flow& b) {
-    return std::tie(a.src, a.dst, a.src_process, a.dst_process) < std::tie(b.src, b.dst, b.src_process, b.dst_process);
+    return std::tie(a.src, a.dst, a.src_process, a.dst_process, a.lane) <
+           std::tie(b.src, b.dst, b.src_process, b.dst_process, b.lane);
   });
   return group->flows.empty() ? nullptr : group;
 }
