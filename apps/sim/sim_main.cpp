@@ -74,7 +74,7 @@ absl::StatusOr<control::RunReport> simulate_moments(const scenario::Scenario& sc
   for (const double by_s : moves->by_s) {
     SCALAI_ASSIGN_OR_RETURN(control::RunReport once_more,
                             simulate(moved(scenario, moves->from_s, by_s), strategy, ours));
-    report.moved.push_back({by_s, std::move(once_more.jobs)});
+    report.moved.push_back(std::move(once_more.jobs));
   }
   return report;
 }

@@ -53,7 +53,7 @@ std::optional<MomentSummary> closed_form(const control::JobRecord& job, const sc
     const bool recent = before.index < change.index && before.resumed_s > change.at_s - interval_s - failed.written_s;
     if (recent) return std::nullopt;
   }
-  // The step that the end of the run cuts off hangs on the moment, too, and says nothing of the failure.
+  // The step that the end of the run cuts off depends on the moment, too, and says nothing of the failure.
   const double least_s = job.downtime_s - again_s - job.downtime.cut_off_s + failed.written_s;
   return MomentSummary{.interval_s = interval_s,
                        .lost_s = again_s + failed.cut_off_s,
@@ -74,9 +74,9 @@ double interval_of(const control::JobRecord& job, const scenario::JobSpec& spec,
 std::optional<MomentSummary> of_moved_runs(const control::RunReport& report, size_t job, double interval_s) {
   MomentSummary result{.interval_s = interval_s, .lost_s = {}, .low_s = report.jobs[job].downtime_s};
   result.expected_s = result.high_s = result.low_s;
-  for (const control::MovedRun& run : report.moved) {
-    if (run.jobs.at(job).state == "failed") continue;
-    const double downtime_s = run.jobs[job].downtime_s;
+  for (const std::vector<control::JobRecord>& jobs : report.moved) {
+    if (jobs.at(job).state == "failed") continue;
+    const double downtime_s = jobs[job].downtime_s;
     result.low_s = std::min(result.low_s, downtime_s);
     result.high_s = std::max(result.high_s, downtime_s);
     result.expected_s += downtime_s;
@@ -127,11 +127,19 @@ std::optional<MomentSummary> moments_of(const control::RunReport& report, int jo
 
 std::optional<Moves> moves_to_play(const control::RunReport& report) {
   const std::optional<double> failure_s = only_failure_s(report);
-  if (!failure_s || report.scenario->cluster.device_count() > kMostDevices) return std::nullopt;
+  const scenario::Scenario& scenario = *report.scenario;
+  const bool program = scenario.policy && !scenario.policy->exec.empty();  // it may answer otherwise
+  if (!failure_s || program || scenario.cluster.device_count() > kMostDevices) return std::nullopt;
+  // A failure at a step or in a change comes when that comes.
+  const bool timed = std::any_of(scenario.events.begin(), scenario.events.end(), [&](const auto& event) {
+    const auto* const at = std::get_if<scenario::AtTime>(&event.when);
+    return at != nullptr && at->at_s == *failure_s && std::holds_alternative<scenario::Fail>(event.what);
+  });
+  if (!timed) return std::nullopt;
   double interval_s = 0;
   for (size_t job = 0; job < report.jobs.size(); ++job) {
     const control::JobRecord& record = report.jobs[job];
-    const scenario::JobSpec& spec = report.scenario->jobs.at(job);
+    const scenario::JobSpec& spec = scenario.jobs.at(job);
     const control::ReconfigurationRecord* change = change_by(*failure_s, record);
     if (change == nullptr || closed_form(record, spec, *change)) continue;
     interval_s = std::max(interval_s, interval_of(record, spec, *failure_s));
@@ -143,11 +151,10 @@ std::optional<Moves> moves_to_play(const control::RunReport& report) {
 }
 
 std::string moment_text(const MomentSummary& moment) {
-  const std::string range = fmt::format("{} ({} to {})", format_seconds(moment.expected_s),
-                                        format_seconds(moment.low_s), format_seconds(moment.high_s));
-  if (moment.moved_runs > 0)
-    return fmt::format("{} over {} moments within {}", range, moment.moved_runs + 1, format_seconds(moment.interval_s));
-  return fmt::format("{} over the {} in which it may come", range, format_seconds(moment.interval_s));
+  const std::string where = moment.moved_runs > 0 ? fmt::format("at {} moments within", moment.moved_runs + 1)
+                                                  : std::string("as the failure moves over");
+  return fmt::format("{} on average ({} to {}) {} {}", format_seconds(moment.expected_s), format_seconds(moment.low_s),
+                     format_seconds(moment.high_s), where, format_seconds(moment.interval_s));
 }
 
 bool wide_range(const MomentSummary& moment) { return moment.high_s - moment.low_s > 0.1 * moment.expected_s; }
@@ -156,8 +163,8 @@ std::string moment_lines(const Summary& summary) {
   std::string text;
   for (const JobSummary& job : summary.jobs) {
     if (!job.any_moment || !wide_range(*job.any_moment)) continue;
-    text += fmt::format("{}: downtime by the moment of the failure: {}; {} at that of the scenario\n",
-                        clipped(job.name, kNameColumns), moment_text(*job.any_moment), format_seconds(job.downtime_s));
+    text += fmt::format("{}: downtime {}; {} at its moment in the scenario\n", clipped(job.name, kNameColumns),
+                        moment_text(*job.any_moment), format_seconds(job.downtime_s));
   }
   return text;
 }

@@ -193,7 +193,7 @@ std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
 std::string cause_lines(const Summary& summary, const Screen& screen);  // of losses whose cause is known
 std::string copy_lines(const Summary& summary);  // checkpoints that were left out, and redundant copies, by job
-// "35.0 min (4.00 min to 66.0 min) over the 62.0 min in which it may come"
+// "35.0 min on average (4.00 min to 66.0 min) as the failure moves over 62.0 min"
 std::string moment_text(const MomentSummary& moment);
 bool wide_range(const MomentSummary& moment);      // the range is worth a line: more than a tenth of what is expected
 std::string moment_lines(const Summary& summary);  // by job

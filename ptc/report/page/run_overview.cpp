@@ -53,7 +53,7 @@ std::string verdict_of(const std::vector<RunData>& runs, const RunData& run, con
                   deviation(downtime_spread(job), "s"), format_seconds(job.wall_s), deviation(wall_spread(job), "s"),
                   percent(share), causes_text(job));
   if (job.any_moment && wide_range(*job.any_moment))
-    text += fmt::format(" By the moment of the failure it loses {}.", moment_text(*job.any_moment));
+    text += fmt::format(" At any moment of the failure it loses {}.", moment_text(*job.any_moment));
   text += fmt::format(" {} steps, {:.4g} samples/s.", job.steps, job.goodput_samples_per_s);
   if (job.state != "running" && job.state != "complete")
     text += fmt::format(" At the end: {}{}.", job.state, job.failure.empty() ? "" : ", " + clipped(job.failure, 160));

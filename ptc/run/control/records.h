@@ -153,12 +153,6 @@ struct MemorySample {
   int64_t bytes = 0;
 };
 
-// The run once more, with its failure and all that the script has after it so much later.
-struct MovedRun {
-  double by_s = 0;
-  std::vector<JobRecord> jobs;
-};
-
 struct RunReport {
   const scenario::Scenario* scenario = nullptr;
   std::string strategy;
@@ -173,7 +167,8 @@ struct RunReport {
   std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;
-  std::vector<MovedRun> moved;  // where only other runs tell what the moment of the failure does
+  // The jobs of runs whose failure, and all that the script has after it, comes later (report::moves_to_play).
+  std::vector<std::vector<JobRecord>> moved;
   Recorder recorder;
 };
 
