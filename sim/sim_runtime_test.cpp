@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "ptc/report/report.h"
 #include "sim/testing/simulation.h"
 
 namespace scalai::sim {
@@ -267,6 +269,35 @@ TEST_F(ScenarioRun, AJobSpreadOverRacksSurvivesTheLossOfOne) {
   EXPECT_EQ(report_.jobs[0].state, "running");
   EXPECT_EQ(reconfiguration(1).plan->dst_devices(), device_ids({4, 6})) << "its devices in the other rack";
   EXPECT_EQ(report_.jobs[0].lost_steps, 0);
+}
+
+// Steps of 1 s, a checkpoint every 8 of them. The mean downtime of 32 runs whose failures cover the 8 s between two
+// checkpoints is what the report of any of them expects, and none lies outside its range.
+TEST_F(ScenarioRun, TheExpectedDowntimeIsTheMeanOverMoments) {
+  const auto downtime = [&](double at_s) {
+    simulate("until: \"200s\"\n" +
+             job_text("a",
+                      "gpus: 4 checkpoint { every_steps: 8 } configs { layout: \"tp4\" step_time: \"1s\" } "
+                      "configs { layout: \"tp2\" step_time: \"1s\" }") +
+             fmt::format("events {{ at: \"{}s\" fail {{ hosts: 1 }} }}", at_s));
+    const nlohmann::json job = nlohmann::json::parse(report::summary_json(report_))["jobs"][0];
+    EXPECT_TRUE(job.contains("any_moment")) << at_s;
+    return job;
+  };
+  const nlohmann::json any = downtime(100.125)["any_moment"];
+  double sum_s = 0;
+  for (int k = 0; k < 32; ++k) {
+    const nlohmann::json job = downtime(100.125 + k / 4.0);
+    const double down_s =
+        job["downtime_s"].get<double>() - report_.jobs[0].downtime.cut_off_s + reconfiguration(0).failed->cut_off_s;
+    EXPECT_GE(down_s, any["downtime_low_s"].get<double>() - 1e-3);
+    EXPECT_LE(down_s, any["downtime_high_s"].get<double>() + 1e-3);
+    EXPECT_NEAR(job["any_moment"]["downtime_expected_s"].get<double>(), any["downtime_expected_s"].get<double>(), 1e-3)
+        << "but for the stall of a copy more or less, 0.6 ms";
+    sum_s += down_s / 32;
+  }
+  EXPECT_NEAR(any["downtime_expected_s"].get<double>(), sum_s, 0.05);
+  EXPECT_NEAR(any["interval_s"].get<double>(), 8, kRounding);
 }
 
 TEST_F(ScenarioRun, ADegradedLinkDoublesTheTransfer) {

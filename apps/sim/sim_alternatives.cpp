@@ -121,7 +121,8 @@ class Runs {
     if (all_.format == "table") {
       note_terms(
           "Δ = difference to the first, of several seeds on the same ones (and where it lies); * = the best; ± = to "
-          "the further end of the interval, of seeds or of the models behind a single run",
+          "the further end of the interval, of seeds, of the models behind a single run, or of the moments of a "
+          "failure",
           next_step(all_.out));
     }
     if (!all_.out.empty() && all_.axes.empty()) say("reports: {}\n", all_.out);

@@ -7,6 +7,7 @@
 #include "ptc/base/command.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
+#include "ptc/report/report.h"
 #include "ptc/run/control/run.h"
 #include "sim/sim_runtime.h"
 #include "sim/simgrid_backend.h"
@@ -52,6 +53,32 @@ absl::StatusOr<control::RunReport> simulate(const scenario::Scenario& scenario, 
   return report;
 }
 
+// The scenario with all that its script has from `from_s` on, its end as well, so much later.
+scenario::Scenario moved(scenario::Scenario scenario, double from_s, double by_s) {
+  for (scenario::ScenarioEvent& event : scenario.events) {
+    auto* const at = std::get_if<scenario::AtTime>(&event.when);
+    if (at != nullptr && at->at_s >= from_s) at->at_s += by_s;
+  }
+  if (scenario.until_s) *scenario.until_s += by_s;
+  return scenario;
+}
+
+// Once more at a few other moments of a single failure, where the report needs them.
+absl::StatusOr<control::RunReport> simulate_moments(const scenario::Scenario& scenario,
+                                                    const scenario::Strategy& strategy, const Options& options) {
+  SCALAI_ASSIGN_OR_RETURN(control::RunReport report, simulate(scenario, strategy, options));
+  const std::optional<report::Moves> moves = report::moves_to_play(report);
+  if (!moves) return report;
+  Options ours = options;  // SimGrid runs once in a process, and the solvers agree
+  ours.network = sim::BackendKind::kMaxMin;
+  for (const double by_s : moves->by_s) {
+    SCALAI_ASSIGN_OR_RETURN(control::RunReport once_more,
+                            simulate(moved(scenario, moves->from_s, by_s), strategy, ours));
+    report.moved.push_back(std::move(once_more.jobs));
+  }
+  return report;
+}
+
 int simulate_one(const Arguments& arguments, const RunOptions& common) {
   Options options{common};
   int exit_code = 0;
@@ -70,7 +97,7 @@ int simulate_one(const Arguments& arguments, const RunOptions& common) {
     if (!prepared.ok()) return report_error(prepared);
   }
   return run_one("scalai sim", *scenario, strategy, options,
-                 [&](const scenario::Strategy& chosen) { return simulate(*scenario, chosen, options); });
+                 [&](const scenario::Strategy& chosen) { return simulate_moments(*scenario, chosen, options); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The report of a run as files and tables, with one schema for both runtimes. docs/reports.md documents every file and
 // column. Pure functions of their arguments, except write_report(); any thread may call them.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,14 @@ struct Manifest {
 };
 
 std::string manifest_json(const Manifest& manifest);
+
+// The moments at which a simulator plays the run once more (RunReport::moved), because no closed form says what the
+// moment of its only failure does: all that the script has from `from_s` on comes later. Nothing: none is needed.
+struct Moves {
+  double from_s = 0;
+  std::vector<double> by_s;
+};
+std::optional<Moves> moves_to_play(const control::RunReport& report);
 
 // summary.json as text, deterministic, two-space indent, keys in schema order (nlohmann::ordered_json).
 std::string summary_json(const control::RunReport& report);

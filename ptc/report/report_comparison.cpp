@@ -59,6 +59,11 @@ double usd_per_msample(const JobSummary& job) { return *job.cost_usd / static_ca
 
 double real(int64_t value) { return static_cast<double>(value); }
 
+std::optional<Spread> moment_spread(const JobSummary& job) {
+  if (!job.any_moment) return std::nullopt;
+  return Spread{job.any_moment->expected_s, job.any_moment->low_s, job.any_moment->high_s};
+}
+
 constexpr Row kMetrics[] = {
     {"steps", "steps", "", false, [](const JobSummary& j) { return real(j.steps); }, Better::kHigher},
     {"samples", "samples", "", false, [](const JobSummary& j) { return real(j.samples); }, Better::kHigher},
@@ -66,6 +71,9 @@ constexpr Row kMetrics[] = {
     {"training_s", "training", "s", false, [](const JobSummary& j) { return j.training_s; }},
     {"downtime_s", "downtime", "s", false, [](const JobSummary& j) { return j.downtime_s; }, Better::kLower, always,
      downtime_spread},
+    {"downtime_any_moment_s", "  at any moment", "s", true,
+     [](const JobSummary& j) { return j.any_moment->expected_s; }, Better::kLower,
+     [](const JobSummary& j) { return j.any_moment.has_value(); }, moment_spread},
     downtime_row<&DowntimeSummary::reconfigurations_s>("downtime_reconfigurations_s", "  pauses"),
     downtime_row<&DowntimeSummary::waiting_s>("downtime_waiting_s", "  waiting"),
     downtime_row<&DowntimeSummary::run_again_s>("downtime_run_again_s", "  steps run again"),
@@ -354,7 +362,10 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternat
   for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
   if (comparison.of_many_jobs) add_rows(numbers, comparison);
   comparison.prediction = prediction_of(comparison.runs);
-  if (comparison.runs.size() > alternatives.size()) fold(seeds, comparison);
+  if (comparison.runs.size() > alternatives.size())
+    fold(seeds, comparison);
+  else if (comparison.runs.size() > 1)
+    comparison.depends_on_moment = moment_warning(comparison.labels, comparison.runs);
   return comparison;
 }
 

@@ -284,14 +284,18 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
   SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(alternatives));
   if (options.format == "json") return comparison_json(comparison);
   if (options.format == "csv") return comparison_csv(comparison);
+  const std::string depends = comparison.depends_on_moment.empty() ? "" : "warning: " + comparison.depends_on_moment;
   if (options.format == "markdown") {
     const std::string words = words_of_runs(comparison.notes, "- ");
-    return ComparisonTable(comparison, options.against).markdown() + (words.empty() ? "" : "\n" + words);
+    return (depends.empty() ? "" : depends + "\n\n") + ComparisonTable(comparison, options.against).markdown() +
+           (words.empty() ? "" : "\n" + words);
   }
   if (options.format == "table") {
     const std::string prediction =
         comparison.prediction ? "\n" + prediction_table(*comparison.prediction, options.screen) : "";
-    return fitted(comparison, options) + (options.varied ? "" : note_on_scenarios(comparison)) +
+    const std::string first =
+        depends.empty() ? "" : fmt::format("{}\n\n", fmt::join(wrapped(depends, options.screen.columns), "\n"));
+    return first + fitted(comparison, options) + (options.varied ? "" : note_on_scenarios(comparison)) +
            words_of_runs(comparison.notes, "") + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));

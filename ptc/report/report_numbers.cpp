@@ -179,6 +179,7 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
                      const control::JobRecord& record, const scenario::JobSpec& spec) {
   JobSummary result;
   result.interval = intervals_of(report, basis, job);
+  result.any_moment = moments_of(report, job);
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
   result.configurations = summarize(record.configurations, spec.training.global_batch);
   for (const control::TrainedSteps& trained : report.recorder.trained) {

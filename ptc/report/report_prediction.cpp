@@ -173,6 +173,7 @@ Json prediction_json(const Prediction& prediction) {
 std::string comparison_json(const Comparison& comparison) {
   Json json;
   json["same_scenario"] = comparison.same_scenario;
+  if (!comparison.depends_on_moment.empty()) json["depends_on_moment"] = comparison.depends_on_moment;
   json["runs"] = Json::array();
   for (size_t i = 0; i < comparison.runs.size(); ++i) {
     const Summary& run = comparison.runs[i];

@@ -181,6 +181,16 @@ void fields(Io& io, JobIntervals& intervals) {
 }
 
 template <class Io>
+void fields(Io& io, MomentSummary& moment) {
+  io("interval_s", moment.interval_s);
+  io("lost_s", moment.lost_s);
+  io("downtime_expected_s", moment.expected_s);
+  io("downtime_low_s", moment.low_s);
+  io("downtime_high_s", moment.high_s);
+  io("moved_runs", moment.moved_runs);
+}
+
+template <class Io>
 void fields(Io& io, LossEffectSummary& effect) {
   io("job", effect.job);
   io("outcome", effect.outcome);
@@ -209,6 +219,7 @@ void fields(Io& io, JobSummary& job) {
   io("downtime_s", job.downtime_s);
   io.optional("downtime", job.downtime);
   io.optional("interval", job.interval);
+  io.optional("any_moment", job.any_moment);
   io("lost_steps", job.lost_steps);
   io.optional("checkpoints_left_out", job.checkpoints_left_out);
   io("goodput_samples_per_s", job.goodput_samples_per_s);

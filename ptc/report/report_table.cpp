@@ -266,7 +266,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   std::string text = fmt::format("scenario {}  strategy {}  runtime {}  seed {}  end {}\n\n",
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
-  text += job_table(summary, screen) + dataset_lines(summary) + copy_lines(summary);
+  text += job_table(summary, screen) + dataset_lines(summary) + moment_lines(summary) + copy_lines(summary);
   bool any = !losses_without_change(summary).empty();
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();

@@ -13,6 +13,7 @@
 #include "ptc/base/statistics.h"
 #include "ptc/report/internal/basis.h"
 #include "ptc/report/internal/intervals.h"
+#include "ptc/report/internal/moments.h"
 #include "ptc/report/report.h"
 #include "ptc/report/run_notes.h"
 
@@ -134,6 +135,7 @@ struct JobSummary {
   double wall_s = 0, training_s = 0, downtime_s = 0;
   std::optional<DowntimeSummary> downtime;  // nothing: of a report that is older than the key
   std::optional<JobIntervals> interval;     // the key is there only where a calibrated model has a part in them
+  std::optional<MomentSummary> any_moment;  // the key is there only where a single failure had the job change
   int64_t lost_steps = 0;
   std::optional<int64_t> checkpoints_left_out;  // the key is there only where some were
   double goodput_samples_per_s = 0, gpu_hours = 0;
@@ -191,6 +193,12 @@ std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
 std::string cause_lines(const Summary& summary, const Screen& screen);  // of losses whose cause is known
 std::string copy_lines(const Summary& summary);  // checkpoints that were left out, and redundant copies, by job
+// "35.0 min on average (4.00 min to 66.0 min) as the failure moves over 62.0 min"
+std::string moment_text(const MomentSummary& moment);
+bool wide_range(const MomentSummary& moment);      // the range is worth a line: more than a tenth of what is expected
+std::string moment_lines(const Summary& summary);  // by job
+// Of runs side by side, in words: those whose order by downtime depends on the moment of the failure; "" = none.
+std::string moment_warning(const std::vector<std::string>& labels, const std::vector<Summary>& runs);
 // What a loss led to: "no job used them", "gpt waits".
 std::string consequence_of(const LossSummary& loss);
 // Those that no reconfiguration tells of.
@@ -270,6 +278,7 @@ struct Comparison {
   bool of_many_jobs = false;  // some run is; then only its head is in `runs`, with the policy as strategy
   std::vector<ComparisonRow> rows;
   std::optional<Prediction> prediction;
+  std::string depends_on_moment;  // moment_warning; of single runs, not of several seeds
   RunNotes notes;
 };
 // Errors: those of read_summary, with the label.

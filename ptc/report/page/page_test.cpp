@@ -60,6 +60,20 @@ TEST_F(HtmlPageTest, VerdictsSayWhatWasLostAndWhy) {
                                             "until the end of the run). 0 steps, 0 samples/s. At the end: waiting."));
 }
 
+TEST_F(HtmlPageTest, VerdictsBeginWithWhatTheMomentDecides) {
+  const auto run = [](const std::string& label, double low_s) {
+    RunData data;
+    data.label = label;
+    data.summary.jobs.resize(1);
+    data.summary.jobs[0].any_moment = MomentSummary{.expected_s = low_s + 10, .low_s = low_s, .high_s = low_s + 20};
+    return data;
+  };
+  EXPECT_EQ(verdicts({run("a", 5), run("b", 15)}).front(),
+            "Which of these runs loses less time depends on the moment of the failure: a 15.0 s (5.00 s to 25.0 s), b "
+            "25.0 s (15.0 s to 35.0 s).");
+  EXPECT_THAT(verdicts({run("a", 5), run("b", 30)}).front(), HasSubstr("All 2 runs lose"));
+}
+
 // "gpt" holds g0 from 0 to 65 without a gap (train, stop, restart, transfer, train, detect), and g2 from 11 to 50.
 TEST_F(HtmlPageTest, SeveralJobsHaveTheirDevices) {
   const std::string html = page({{"run", example("run")}});

@@ -52,6 +52,8 @@ std::string verdict_of(const std::vector<RunData>& runs, const RunData& run, con
       fmt::format("{} loses {}{} of {}{} ({}){}.", name_of(runs, run, job), format_seconds(job.downtime_s),
                   deviation(downtime_spread(job), "s"), format_seconds(job.wall_s), deviation(wall_spread(job), "s"),
                   percent(share), causes_text(job));
+  if (job.any_moment && wide_range(*job.any_moment))
+    text += fmt::format(" At any moment of the failure it loses {}.", moment_text(*job.any_moment));
   text += fmt::format(" {} steps, {:.4g} samples/s.", job.steps, job.goodput_samples_per_s);
   if (job.state != "running" && job.state != "complete")
     text += fmt::format(" At the end: {}{}.", job.state, job.failure.empty() ? "" : ", " + clipped(job.failure, 160));
@@ -144,7 +146,16 @@ PageTable key_numbers(const Comparison& comparison, const std::string& job) {
 std::string percent(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.1 ? 2 : 1); }
 
 std::vector<std::string> verdicts(const std::vector<RunData>& runs) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, labels;
+  std::vector<Summary> summaries;
+  for (const RunData& run : runs) {
+    labels.push_back(run.label);
+    summaries.push_back(run.summary);
+  }
+  if (std::string warning = moment_warning(labels, summaries); !warning.empty()) {
+    warning[0] = 'W';
+    lines.push_back(warning + ".");
+  }
   if (std::string lead = lead_of(runs); !lead.empty()) lines.push_back(std::move(lead));
   for (const RunData& run : runs)
     for (const JobSummary& job : run.summary.jobs) lines.push_back(verdict_of(runs, run, job));

@@ -109,6 +109,7 @@ void Reconfigurer::begin(Job& job) {
   record.resumed_s = -1;
   (job.request.failed_s >= 0 ? record.phases.detect : record.phases.stop) = turn_.now_s - since_s;
   job.request.failed_s = -1;
+  record.failed = std::exchange(job.request.failed, std::nullopt);
   job.underway = std::move(underway);
   attempt(job);
 }
@@ -147,6 +148,12 @@ void Reconfigurer::attempt(Job& job) {
     underway.source = source.holding.snapshot;
     underway.record.step = source.holding.step;
     underway.record.rolled_back_steps = job.state.step - source.holding.step;
+    if (underway.record.failed && source.holding.snapshot != kLiveState) {
+      const bool checkpoint = job.copies.checkpoint && source.holding.snapshot == job.copies.checkpoint->snapshot;
+      underway.record.failed->every_steps =
+          checkpoint ? job.spec->checkpoint.every_steps : job.spec->redundancy.every_steps;
+      underway.record.failed->written_s = source.holding.written_s;
+    }
     // Snapshots under way of steps that are now run again belong to a past that did not happen.
     snapshots_.drop(job, [&](const Holding& holding) { return holding.step > source.holding.step; });
     job.mode = Mode::kReconfiguring;
@@ -169,7 +176,13 @@ bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
   if (job.moves()) {
     if (!among(job.devices, job.state.made_s)) return false;
     turn_.commands.push_back(Halt{.job = job.index});
-    trainer_.credit(job, job.training.steps_done_at(failed_at_s), failed_at_s);
+    const Training& training = job.training;
+    const int64_t done = training.steps_done_at(failed_at_s);
+    const double since_step_s =
+        failed_at_s - training.start_s - static_cast<double>(done - training.from_step) * training.step_s;
+    if (std::isfinite(training.step_s))
+      job.request.failed = FailureMoment{.step_s = training.step_s, .cut_off_s = std::max(0.0, since_step_s)};
+    trainer_.credit(job, done, failed_at_s);
     job.request.cause = cause;
     job.request.cause_s = job.request.failed_s = failed_at_s;
     begin(job);

@@ -10,6 +10,14 @@
 
 namespace scalai::control {
 
+// Of a change that a failure set off: what decides how much work is done again, besides the moment of the failure.
+struct FailureMoment {
+  double step_s = 0;        // of the steps before it
+  double cut_off_s = 0;     // of the step under way, which is lost
+  int64_t every_steps = 1;  // distance of copies as the job went back to; 1: it went on from live state
+  double written_s = 0;     // training from such a copy's step until it counts
+};
+
 struct ReconfigurationRecord {
   int index = 0;         // the job's k-th, from 1
   double at_s = 0;       // when it was asked for, or the failure happened
@@ -24,6 +32,7 @@ struct ReconfigurationRecord {
   std::optional<plan::Plan> plan;
   size_t plan_index = 0;  // of `plan` in RunReport::plans
   PhaseSeconds phases;
+  std::optional<FailureMoment> failed;  // nothing: no device was lost while the job trained
 };
 
 // What a job trained as, from one moment until the next entry (or an end of training).
@@ -158,6 +167,8 @@ struct RunReport {
   std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;
+  // The jobs of runs whose failure, and all that the script has after it, comes later (report::moves_to_play).
+  std::vector<std::vector<JobRecord>> moved;
   Recorder recorder;
 };
 

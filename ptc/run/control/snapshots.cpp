@@ -122,6 +122,7 @@ bool Snapshots::arrive(Job& job, int64_t tag) {
   std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
   if (last) turn_.commands.push_back(Forget{job.index, last->snapshot});
   last = std::move(holding);
+  last->written_s = std::max(0.0, turn_.now_s - last->made_s - stall_s(job));
   std::optional<RedundancyRecord>& record = job.accounts.record.redundancy;
   if (!is_checkpoint && record) {
     ++record->made;

@@ -29,6 +29,7 @@ struct Holding {
   SnapshotId snapshot = kLiveState;
   SharedCopies copies;           // redundant ones, on hosts that have kept their memory since
   int survives_host_losses = 0;  // redundant copies: when they were made
+  double written_s = 0;          // training from its step until it counted
 };
 
 struct Target {
@@ -63,9 +64,10 @@ struct Wanted {
 struct Request {
   std::string cause;
   double cause_s = 0;
-  double failed_s = -1;  // failure behind the cause; < 0 = a planned change
-  bool forced = false;   // reconfigure even when the target equals what the job has
-  bool again = false;    // look again once the reconfiguration under way is committed
+  double failed_s = -1;                                // failure behind the cause; < 0 = a planned change
+  std::optional<FailureMoment> failed = std::nullopt;  // of a loss while the job trained
+  bool forced = false;                                 // reconfigure even when the target equals what the job has
+  bool again = false;                                  // look again once the reconfiguration under way is committed
 };
 
 struct Copies {
