@@ -190,8 +190,8 @@ TEST_F(ParallelizeCommand, ChangesAreWhatScalaiPlanSays) {
   EXPECT_EQ(change["bytes_moved"],
             plan["bytes"]["cross_host"].get<int64_t>() + plan["bytes"]["same_host"].get<int64_t>());
   // Planning, communicators (ptc/cost/change/setup.h), and some time for the bytes.
-  EXPECT_GT(change["reconfiguration_s"], 0.1 + 7);
-  EXPECT_LT(change["reconfiguration_s"], 12);
+  EXPECT_GT(change["reconfiguration_s"], 0.1 + 0.5);
+  EXPECT_LT(change["reconfiguration_s"], 5);
   const double gain_s = out["from"]["step_s"].get<double>() - out["best"][0]["step_s"].get<double>();
   ASSERT_GT(gain_s, 0);
   EXPECT_NEAR(out["best"][0]["pay_off_steps"].get<double>(), change["reconfiguration_s"].get<double>() / gain_s, 1e-6);
@@ -238,7 +238,7 @@ TEST_F(ParallelizeCommand, HugeChangesArePlannedForTheBestOnly) {
 
 TEST_F(ParallelizeCommand, PayOffDependsOnTheHorizon) {
   const std::string words = llama("--gpus=16 --from=tp8,pp2,zero1 --objective=pay-off --top=1 ");
-  EXPECT_EQ(found(words + "--horizon=11s")["best"][0]["layout"], "tp8,pp2,zero1");
+  EXPECT_EQ(found(words + "--horizon=1s")["best"][0]["layout"], "tp8,pp2,zero1");
   EXPECT_NE(found(words + "--horizon=10d")["best"][0]["layout"], "tp8,pp2,zero1");
   const Outcome lost = run(llama("--gpus=8 --from=tp4,pp2,dp2 --fail=8-15 --objective=pay-off"));
   EXPECT_EQ(lost.code, 3);
