@@ -94,7 +94,8 @@ TEST_F(ViewTest, PlacementIsByHost) {
 }
 
 // Of tenplex: planning 0.1 s, restart 65 s, communicators; then 0.9 of 1 GB/s a host. Communicators of four ranks on
-// two hosts, stack stock-2025: clients of the store, new processes, world and data parallelism over the network, rings of three steps.
+// two hosts, stack stock-2025: clients of the store, new processes, world and data parallelism over the network, rings
+// of three steps.
 TEST_F(ViewTest, AChangeCostsTheStrategysNumbersAndTheStateOverTheCards) {
   const double communicators = 4 * 1.02e-3 + 0.18 + 2 * (0.03 + 0.2 + 3 * 3 * 0.15e-3 + 16 * 7.24e-9);
   EXPECT_DOUBLE_EQ(view_->change_cost_s(JobId(0), 4), 0.1 + 65 + communicators) << "nothing to move before it ran";
