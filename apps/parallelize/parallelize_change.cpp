@@ -90,12 +90,13 @@ absl::StatusOr<step::Change> ChangePlanner::to(const collection::ParallelConfig&
   step::Change change;
   change.bytes_between_hosts = plan.bytes().cross_host;
   change.bytes_moved = plan.bytes().moved();
-  change.reconfiguration_s = (old.residency.lost.empty() ? 0 : change::detect_s(costs)) +
-                             change::estimate({.plan = plan,
-                                               .cluster = request_.cluster,
-                                               .costs = costs,
-                                               .groups = change::groups_of(to, request_.cluster, &from_)})
-                                 .total();
+  change.reconfiguration_s =
+      (old.residency.lost.empty() ? 0 : change::detect_s(costs)) +
+      change::estimate({.plan = plan,
+                        .cluster = request_.cluster,
+                        .costs = costs,
+                        .groups = change::groups_of(to, request_.cluster, &from_, old.residency.lost)})
+          .total();
   return change;
 }
 

@@ -97,9 +97,11 @@ int ranks_in_switch(const collection::Collection& collection, const cluster::Clu
   return most > 1 ? most : 0;
 }
 
-bool all_among(const std::vector<DeviceId>& devices, const std::vector<DeviceId>& known) {
-  const std::set<DeviceId> all(known.begin(), known.end());
-  return std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return all.contains(device); });
+bool live_on(const std::vector<DeviceId>& devices, const std::vector<DeviceId>& before,
+             const std::set<DeviceId>& lost) {
+  const std::set<DeviceId> all(before.begin(), before.end());
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](DeviceId device) { return all.contains(device) && !lost.contains(device); });
 }
 
 double group_s(const Stack& stack, const GroupKind& kind) {
@@ -112,11 +114,12 @@ double group_s(const Stack& stack, const GroupKind& kind) {
 }  // namespace
 
 Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster,
-                 const collection::Collection* before) {
-  Groups groups{.ranks = collection.ranks(),
-                .kinds = {},
-                .ranks_in_switch = ranks_in_switch(collection, cluster),
-                .processes_stay = before != nullptr && all_among(collection.device_of_rank, before->device_of_rank)};
+                 const collection::Collection* before, const std::set<DeviceId>& lost) {
+  Groups groups{
+      .ranks = collection.ranks(),
+      .kinds = {},
+      .ranks_in_switch = ranks_in_switch(collection, cluster),
+      .processes_stay = before != nullptr && live_on(collection.device_of_rank, before->device_of_rank, lost)};
   if (groups.ranks < 2) return groups;
   std::vector<int64_t> host_of;  // an NVLink domain counts as one
   for (const DeviceId device : collection.device_of_rank) host_of.push_back(cluster.domain_of(cluster.host_of(device)));

@@ -3,6 +3,7 @@
 // processes again, to set up communicators. Each number has a published source (docs/scenarios.md, "Stacks"). Pure
 // functions; any thread may call them.
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,10 @@ struct Groups {
 };
 
 // Those of Megatron-LM: the world, one kind an axis of the collection's meshes, replicas, and the ends of the pipeline.
-// `before`: what the job trained in; its processes stay if all devices are among those. Null: all processes are new.
+// `before`: what the job trained in; its processes stay if all devices are among those, and none was `lost` since, with
+// its process. Null: all processes are new.
 Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster,
-                 const collection::Collection* before = nullptr);
+                 const collection::Collection* before = nullptr, const std::set<DeviceId>& lost = {});
 // For expectations without a layout: the world, and data parallelism over all ranks, on hosts like the cluster's first.
 Groups groups_of(int ranks, const cluster::Cluster& cluster);
 

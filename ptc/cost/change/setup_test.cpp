@@ -90,6 +90,8 @@ TEST(Initialisation, ProcessesThatStayHaveTheirKernels) {
   EXPECT_TRUE(groups_of(four, cluster, &eight).processes_stay);
   EXPECT_FALSE(groups_of(eight, cluster, &four).processes_stay);
   EXPECT_FALSE(groups_of(four, cluster).processes_stay) << "a job that starts";
+  EXPECT_FALSE(groups_of(four, cluster, &eight, {DeviceId(3)}).processes_stay) << "repaired before the job left it";
+  EXPECT_TRUE(groups_of(four, cluster, &eight, {DeviceId(7)}).processes_stay);
   EXPECT_EQ(groups_of(four, cluster, &eight).ranks_in_switch, 4);
   EXPECT_EQ(groups_of(job(1), cluster).ranks_in_switch, 0);
   Costs costs;

@@ -12,7 +12,7 @@ change::Change change_of(const Execute& execute, const cluster::Cluster& cluster
   return {.plan = *execute.plan,
           .cluster = cluster,
           .costs = execute.costs,
-          .groups = change::groups_of(*execute.to, cluster, execute.from.get()),
+          .groups = change::groups_of(*execute.to, cluster, execute.from.get(), execute.gone),
           .stage = execute.stage,
           .load = execute.load,
           .upload = execute.upload,

@@ -191,17 +191,18 @@ std::optional<step::Change> ChangePlanner::change_to(const Job& job, const std::
     const HostId hub = change::target_hub(strategy_.planner.hub, to, scenario_.cluster);
     std::vector<BulkFlow> loading;
     if (strategy_.staged()) loading = load_flows(to, scenario_.cluster, hub);
-    const change::Change change{.plan = plan,
-                                .cluster = scenario_.cluster,
-                                .costs = strategy_.costs,
-                                .groups = change::groups_of(to, scenario_.cluster, source.holding.collection.get()),
-                                .stage = staging,
-                                .load = loading,
-                                .upload = strategy_.staged(),
-                                .from = source.holding.collection.get(),
-                                .to = &to,
-                                .hub = hub,
-                                .restore = source.restore};
+    const change::Change change{
+        .plan = plan,
+        .cluster = scenario_.cluster,
+        .costs = strategy_.costs,
+        .groups = change::groups_of(to, scenario_.cluster, source.holding.collection.get(), source.residency.lost),
+        .stage = staging,
+        .load = loading,
+        .upload = strategy_.staged(),
+        .from = source.holding.collection.get(),
+        .to = &to,
+        .hub = hub,
+        .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
     const double planned_s = change::estimate(change, job.spec->state_ratio).total();
     return step::Change{.reconfiguration_s = written_s + planned_s + rerun_s,

@@ -67,7 +67,7 @@ std::vector<ChangeStage> stages_of(const StageInput& input) {
   const change::Change change{.plan = input.plan,
                               .cluster = cluster,
                               .costs = strategy.costs,
-                              .groups = change::groups_of(input.to, cluster, &input.from),
+                              .groups = change::groups_of(input.to, cluster, &input.from, input.lost),
                               .stage = stage,
                               .load = load,
                               .upload = staged,
