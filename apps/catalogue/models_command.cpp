@@ -9,7 +9,7 @@
 #include "ptc/base/json.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 namespace {
@@ -23,8 +23,8 @@ int list_models(const Recipe& recipe, const std::string& format) {
   Table table({"model", "layers>", "hidden>", "heads>", "kv>", "vocab>", "experts>", "parameters>", "state>"});
   table.leave_out_first({"vocab", "kv", "experts"});
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const std::string& name : model::catalogue_names()) {
-    const Model model = model::find_model(name).value();
+  for (const std::string& name : store::model_names()) {
+    const Model model = store::find_model(name).value();
     const int64_t bytes = model::state_bytes(model, recipe, /*per_home=*/false);
     table.row({name, fmt::format("{}", model.layers), fmt::format("{}", model.hidden), fmt::format("{}", model.heads),
                fmt::format("{}", model.kv_heads), fmt::format("{}", model.vocab), fmt::format("{}", model.experts),
@@ -152,7 +152,7 @@ Command models_command() {
        .examples = {"scalai models", "scalai models llama3-70b --precision=bf16",
                     "scalai models ./config.json --format=json"},
        .max_arguments = 1,
-       .operands = model::catalogue_names(),
+       .operands = store::model_names(),
        .endings = {".json"}},
       models};
 }

@@ -7,8 +7,8 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
-#include "ptc/state/model/catalogue.h"
 #include "ptc/state/tensor/convert.h"
+#include "ptc/store/naming/family.h"
 #ifdef SCALAI_WITH_CURL
 #include "vfs/remote/http_client.h"
 #include "vfs/remote/remote_source.h"
@@ -22,7 +22,7 @@ std::vector<OptionSpec> checkpoint_source_options() {
       choice_option("names", "NAMES", "Whose names the tensors of such files have (rank files: megatron if not given).",
                     {"hf", "megatron", "logical"}),
       text_option("config", "FILE", "A config.json that says which model it is."),
-      suggesting(text_option("model", "NAME", "The same by the name of a catalogue model."), model::catalogue_names()),
+      suggesting(text_option("model", "NAME", "The same by the name of a catalogue model."), store::model_names()),
       text_option("families", "DIR",
                   "Folder of naming families (*.textproto) that add to the built-in ones or replace them."),
       flag_option(

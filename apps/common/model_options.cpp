@@ -6,14 +6,14 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/state/model/catalogue.h"
+
 #include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 
 std::vector<OptionSpec> recipe_options() {
   return {choice_option("precision", "P", "Training precision.", {"fp16", "bf16", "fp32"}, "fp16"),
-          choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam")};
+          choice_option("optimizer", "O", "Optimizer whose state is kept.", model::optimizer_names(), "adam")};
 }
 
 model::Recipe recipe_of(const Arguments& arguments) {
@@ -23,12 +23,12 @@ model::Recipe recipe_of(const Arguments& arguments) {
                  : precision == "bf16" ? tensor::DType::kBF16
                                        : tensor::DType::kF16;
   recipe.master = precision != "fp32";
-  recipe.optimizer = arguments.text("optimizer") == "sgd" ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam;
+  recipe.optimizer = model::find_optimizer(arguments.text("optimizer")).value();
   return recipe;
 }
 
 absl::StatusOr<model::Model> load_model(const std::string& name) {
-  if (!name.ends_with(".json")) return model::find_model(name);
+  if (!name.ends_with(".json")) return store::find_model(name);
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(name, int64_t{1} << 20));
   absl::StatusOr<model::Model> model = store::model_of_config(text, name);
   if (model.ok()) return model;

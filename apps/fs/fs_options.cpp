@@ -1,6 +1,6 @@
 #include "apps/common/dataset_state.h"
 #include "apps/fs/fs_request.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 namespace {
@@ -12,7 +12,7 @@ std::vector<OptionSpec> checkpoint_part() {
                   "(https://, s3://), as `scalai checkpoint reshard` takes it."),
       text_option("families", "DIR", "Folder of naming families that add to the built-in ones or replace them."),
       text_option("config", "FILE", "config.json of a checkpoint that has none."),
-      suggesting(text_option("model", "NAME", "Catalogue model, in place of a config.json."), model::catalogue_names()),
+      suggesting(text_option("model", "NAME", "Catalogue model, in place of a config.json."), store::model_names()),
       text_option("from", "LAYOUT", "Layout of rank files that do not say it, as in tp8,pp4."),
       list_option("drop", "NAMES", "As of `scalai checkpoint show`: what may be left out, and is refused otherwise."),
       choice_option("names", "WHOSE", "Whose names the tensors of such files have.", {"hf", "megatron", "logical"}),

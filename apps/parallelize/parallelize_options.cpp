@@ -1,7 +1,7 @@
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/cluster/catalogue.h"
 #include "ptc/cost/step/software.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 namespace {
@@ -14,7 +14,7 @@ std::vector<std::string> choices(const std::array<std::string_view, N>& names) {
 std::vector<OptionSpec> what_trains() {
   return {
       suggesting(text_option("model", "NAME|FILE", "Catalogue model, or the path of a config.json."),
-                 model::catalogue_names()),
+                 store::model_names()),
       count_option("global-batch", "N", "Samples a step."),
       count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
       choice_option("precision", "P", "Training precision.", step::precision_names(), "bf16"),
@@ -26,7 +26,7 @@ std::vector<OptionSpec> what_trains() {
       choice_option("gradients", "P",
                     "Number format of gradients (that of --software, or of the precision, if not given).",
                     step::gradient_names(), ""),
-      choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
+      choice_option("optimizer", "O", "Optimizer whose state is kept.", model::optimizer_names(), "adam"),
       choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
                     {"1f1b", "gpipe", "2bw"}, "1f1b"),
       choice_option("overlap", "O", "What tensor-parallel collectives run beside (that of --software if not given).",

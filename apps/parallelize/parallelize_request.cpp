@@ -82,8 +82,7 @@ class Reader {
 
   void read_training() {
     if (!arguments_.has("global-batch")) problems_.malformed("--global-batch is missing: samples a step");
-    const model::Optimizer optimizer =
-        arguments_.text("optimizer") == "sgd" ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam;
+    const model::Optimizer optimizer = model::find_optimizer(arguments_.text("optimizer")).value();
     base().global_batch = positive("global-batch", 1, kMostSamples);
     base().sequence = positive(
         "sequence", model_known_ ? static_cast<int>(std::max<int64_t>(1, request_.model.sequence)) : 1, kMostSamples);

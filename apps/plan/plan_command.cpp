@@ -18,7 +18,7 @@
 #include "ptc/plan/plan_io.h"
 #include "ptc/report/plan_output.h"
 #include "ptc/run/scenario/scenario.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 namespace {
@@ -199,7 +199,7 @@ int plan_main(const Arguments& arguments) {
 std::vector<OptionSpec> what_to_plan() {
   return {
       suggesting(text_option("model", "NAME|FILE", "Catalogue model, or the path of a config.json."),
-                 model::catalogue_names()),
+                 store::model_names()),
       text_option("from", "LAYOUT",
                   "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."),
       text_option("to", "LAYOUT", "Layout that it shall get, or a collection file."),

@@ -15,7 +15,7 @@
 #include "ptc/cluster/catalogue.h"
 #include "ptc/run/scenario/scenario.h"
 #include "ptc/run/scenario/scenario_set.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::apps {
 namespace {
@@ -68,7 +68,7 @@ int init(const Arguments& arguments) {
     request.gpus = static_cast<int>(arguments.count("gpus"));
   }
   if (!request.model.empty()) {
-    const auto model = model::find_model(request.model);
+    const auto model = store::find_model(request.model);
     if (!model.ok()) return report_error(model.status());
   }
   const absl::StatusOr<std::string> text = scenario_text(request);
@@ -146,7 +146,7 @@ Command init_command() {
            .options = {choice_option("template", "NAME", "Which question.", template_names(), "elastic"),
                        suggesting(
                            text_option("model", "NAME", "A model of `scalai models`. Without it the template's own."),
-                           model::catalogue_names()),
+                           store::model_names()),
                        count_option("gpus", "N", "GPUs of the cluster. Without it the template's own number."),
                        suggesting(text_option("gpu", "KIND",
                                               "A GPU kind, host or cloud instance of `scalai machines`. Without it the "

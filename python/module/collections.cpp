@@ -12,7 +12,7 @@
 #include "ptc/base/status.h"
 #include "ptc/state/collection/collection_file.h"
 #include "ptc/state/collection/megatron.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 #include "python/module/module.h"
 
 namespace nb = nanobind;
@@ -33,18 +33,16 @@ model::Recipe recipe_of(const std::string& precision, const std::string& optimiz
   const std::vector<std::string> known = {"fp16", "bf16", "fp32"};
   if (std::find(known.begin(), known.end(), precision) == known.end())
     check(invalid("unknown precision \"" + precision + "\"; choose from fp16, bf16, fp32"));
-  if (optimizer != "adam" && optimizer != "sgd")
-    check(invalid("unknown optimizer \"" + optimizer + "\"; choose from adam, sgd"));
   return {.param = precision == "fp32"   ? tensor::DType::kF32
                    : precision == "bf16" ? tensor::DType::kBF16
                                          : tensor::DType::kF16,
           .master = precision != "fp32",
-          .optimizer = optimizer == "sgd" ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam};
+          .optimizer = value_of(model::find_optimizer(optimizer))};
 }
 
 CollectionFile of_model(const std::string& name, const std::string& layout, const std::vector<int>& devices,
                         const std::string& precision, const std::string& optimizer) {
-  const model::Model model = value_of(model::find_model(name));
+  const model::Model model = value_of(store::find_model(name));
   const collection::ParallelConfig config = value_of(collection::parse_layout(layout));
   std::vector<DeviceId> ids;
   for (const int device : devices) ids.emplace_back(device);

@@ -11,6 +11,7 @@
 #include "ptc/cost/step/hardware.h"
 #include "ptc/cost/step/memory.h"
 #include "ptc/cost/step/step_time.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::step::validation {
 namespace {
@@ -206,8 +207,10 @@ TrainingRun read_run(RowReader& row, const Models& models) {
   const std::string model = row.text("model");
   if (const auto found = models.find(model); found != models.end()) {
     run.model = found->second;
+  } else if (const auto known = store::find_model(model); known.ok()) {
+    run.model = shape_of(*known);
   } else if (!model.empty()) {
-    std::vector<std::string> names;
+    std::vector<std::string> names = store::model_names();
     for (const auto& [name, shape] : models) names.push_back(name);
     const std::string near = closest(model, names);
     row.problem("model", fmt::format("unknown model \"{}\"", model),

@@ -11,32 +11,54 @@ double tokens_of(int global_batch, int sequence) { return static_cast<double>(gl
 double attention_matrices(const ModelShape& m) {
   return static_cast<double>(m.attention_in_params + m.attention_whole_params + m.attention_out_params);
 }
+double feed_forward(const ModelShape& m, int64_t width) {
+  return (m.gated ? 3.0 : 2.0) * static_cast<double>(m.hidden * width);
+}
+double dense_matrices(const ModelShape& m) { return feed_forward(m, m.dense_ffn); }
+double sparse_matrices(const ModelShape& m) {
+  const double router = static_cast<double>(m.hidden) * m.experts;
+  return feed_forward(m, m.ffn) * m.experts_per_token + router + feed_forward(m, m.shared_ffn);
+}
 double feed_forward_matrices(const ModelShape& m) {
-  const double h = static_cast<double>(m.hidden), one = (m.gated ? 3 : 2) * h * static_cast<double>(m.ffn);
-  const double shared = (m.gated ? 3 : 2) * h * static_cast<double>(m.shared_ffn);
-  return m.experts > 0 ? one * m.experts_per_token + h * m.experts + shared : one;
+  return m.blocks.dense * dense_matrices(m) + m.blocks.sparse * sparse_matrices(m);
 }
-double layer_matrices(const ModelShape& m) { return attention_matrices(m) + feed_forward_matrices(m); }
+double state_space_matrices(const ModelShape& m) {
+  return static_cast<double>(m.hidden) * static_cast<double>(m.state_space.columns() + m.state_space.inner);
+}
+double layer_matrices(const ModelShape& m) {
+  return m.blocks.attention * attention_matrices(m) + m.blocks.state_space * state_space_matrices(m) +
+         feed_forward_matrices(m);
+}
 
-// Of one layer's attention core for one token, forward.
-double core_flops(const ModelShape& m, int sequence) {
-  return 4.0 * static_cast<double>(m.heads * m.head_dim) * sequence;
+// Of one layer's attention cores for one token, forward.
+double attention_core_flops(const ModelShape& m, int sequence) {
+  return m.blocks.attention * 4.0 * static_cast<double>(m.heads * m.head_dim) * sequence * m.attended(sequence);
 }
+// With its scans: 7 operations for each channel and element of its state (Megatron-LM, training.py,
+// mamba_layer_flops).
+double core_flops(const ModelShape& m, int sequence) {
+  const double scan = 7.0 * static_cast<double>(m.state_space.inner * m.state_space.state);
+  return attention_core_flops(m, sequence) + m.blocks.state_space * scan;
+}
+
+// Latent attention's matrices from its vectors to queries, keys and values.
+double latent_up(const ModelShape& m) { return m.latent ? static_cast<double>(m.attention_in_params) : 0; }
 
 // Of one layer and token, what its parts compute again. Equation 9 of Korthikanti et al. counts the attention core
 // three times more, one more forward each for the forward and the two parts of the backward pass.
 double modules_again(const ModelShape& m, const Training& training) {
   const Recompute& recompute = training.recompute;
-  const bool block = recompute.has(m.experts > 0 ? Recompute::kExperts : Recompute::kFeedForward);
-  return (recompute.has(Recompute::kCoreAttention) ? 3 * core_flops(m, training.sequence) : 0) +
-         (block ? 2 * feed_forward_matrices(m) : 0);
+  return (recompute.has(Recompute::kCoreAttention) ? 3 * attention_core_flops(m, training.sequence) : 0) +
+         (recompute.has(Recompute::kFeedForward) ? 2 * m.blocks.dense * dense_matrices(m) : 0) +
+         (recompute.has(Recompute::kExperts) ? 2 * m.blocks.sparse * sparse_matrices(m) : 0) +
+         (recompute.has(Recompute::kLatentUp) ? 2 * m.blocks.attention * latent_up(m) : 0);
 }
 
 // Keys, projection, and one matrix of the feed-forward block or all of the experts (recompute.h).
 double operations_again(const ModelShape& m) {
-  const double h = static_cast<double>(m.hidden);
   const double attention = static_cast<double>(m.hidden * (m.heads + m.kv_heads) * m.head_dim);
-  return 2 * (attention + (m.experts > 0 ? feed_forward_matrices(m) : h * static_cast<double>(m.ffn)));
+  const double dense = static_cast<double>(m.hidden * m.dense_ffn);
+  return 2 * (m.blocks.attention * attention + m.blocks.sparse * sparse_matrices(m) + m.blocks.dense * dense);
 }
 
 // Layers that are computed again as a whole.

@@ -170,8 +170,13 @@ void KernelTime::product_in_16_bits(const Product& product) {
   add(product_seconds(rates_, rates_.attention_flops, product), matrix_s_);
 }
 
+void KernelTime::small_products(double flops, double share) {
+  add(flops / (rates_.attention_flops * share), matrix_s_);
+}
+
 double FusedAttention::flops(bool backward) const {
-  return (backward ? 2.5 : 1) * 4 * heads * queries * keys * static_cast<double>(head_size) * (causal ? 0.5 : 1);
+  return (backward ? 2.5 : 1) * 4 * heads * queries * keys * static_cast<double>(head_size) * (causal ? 0.5 : 1) *
+         share;
 }
 
 void KernelTime::flash(const FusedAttention& attention, bool backward) {
@@ -182,8 +187,8 @@ void KernelTime::flash(const FusedAttention& attention, bool backward) {
   double seconds = attention.flops(backward) / rate;
   if (rates_.multiprocessors > 0 && rates_.flash_tiles) {
     const double block = (backward ? 2.5 : 1) * 4 * kAttentionTile * kAttentionTile * head_size;
-    seconds =
-        known_blocks_in_a_row(attention, backward, rates_.multiprocessors) * block * rates_.multiprocessors / rate;
+    seconds = attention.share * known_blocks_in_a_row(attention, backward, rates_.multiprocessors) * block *
+              rates_.multiprocessors / rate;
   }
   add(std::max(seconds, rates_.bytes_per_s > 0 ? attention.bytes / rates_.bytes_per_s : 0), matrix_s_);
 }

@@ -52,6 +52,7 @@ struct FusedAttention {
   int64_t head_size = 0;
   bool causal = true;  // then queries and keys are the same tokens
   double bytes = 0;    // read and written
+  double share = 1;    // of the blocks, that windows leave
   // Of the products, without those that the mask skips.
   double flops(bool backward) const;
 };
@@ -68,6 +69,8 @@ class KernelTime {
   void attention_product(const Product& product, int64_t head_size);
   // A product at the rate of attention_flops outside attention.
   void product_in_16_bits(const Product& product);
+  // Many small products in one kernel, so many operations together, at a share of the rate of attention_flops.
+  void small_products(double flops, double share);
   // flash_forward and flash_backward are of heads with 128 elements. A score has one exponential for two products of
   // head_size elements, five backward, so that smaller heads are slower: by (1 + s/head_size) / (1 + s/128), s =
   // softmax_elements, 2/5 of it backward.

@@ -12,6 +12,7 @@ ModelShape mixture(int64_t hidden = 4096) {
   ModelShape model = test_gpt(hidden, 32);
   model.biases = false;
   model.experts = 4;
+  model.blocks = {.sparse = 1};
   model.experts_per_token = 2;
   return transformer_shape(model);
 }
@@ -95,6 +96,7 @@ TEST(LayerExperts, GatesAreClampedBesideBiases) {
 TEST(LayerExperts, ProductsOfAllExpertsAreOneKernelOrOneEach) {
   ModelShape model = mixture(512);
   model.experts = 128;
+  model.blocks = {.sparse = 1};
   Training training = test_training(1);
   training.sequence = 128;
   const LayerWork each = layer(model, {}, training);
@@ -114,6 +116,7 @@ TEST(LayerExperts, ProductsOfAllExpertsAreOneKernelOrOneEach) {
 TEST(LayerExperts, TheirOperandsInFp8AreCastOneByOne) {
   ModelShape model = test_gpt(4096, 32);
   model.experts = 4;
+  model.blocks = {.sparse = 1};
   model.experts_per_token = 2;
   Training training = test_training(4);
   training.precision = find_precision("fp8").value();
@@ -176,6 +179,7 @@ TEST(LayerExperts, ASharedExpertIsADenseBlockBesideThem) {
 TEST(LayerExperts, TripsRunBesideTheirPartOfAnotherMicroBatch) {
   ModelShape model = mixture();
   model.experts = 32;
+  model.blocks = {.sparse = 1};
   model = transformer_shape(model);
   Training training = test_training(4);
   const collection::ParallelConfig config = {.dp = 32, .ep = 32};
@@ -185,9 +189,10 @@ TEST(LayerExperts, TripsRunBesideTheirPartOfAnotherMicroBatch) {
   const double trip = apart.forward.ep.seconds / 2;
   ModelShape dense = model;
   dense.experts = 0;
+  dense.blocks = {.dense = 1};
   const Training alone = test_training(4);
   ModelShape thin = dense;
-  thin.ffn = 1;  // nearly attention alone
+  thin.dense_ffn = 1;  // nearly attention alone
   const LayerWork attention = layer(thin, config, alone);
   ASSERT_GT(trip, attention.forward.seconds());
   EXPECT_LT(beside.forward.ep.seconds, apart.forward.ep.seconds);

@@ -119,5 +119,52 @@ TEST(Recomputation, LayersOfAChunk) {
   EXPECT_DOUBLE_EQ(activations("full-every-2", chunks), activations("none", chunks));
 }
 
+// A layer whose only block is Mamba-2 keeps of a token, in 2 bytes: the norm's input and output, 2 · 8; what the first
+// matrix makes, 2 · 16 + 2 · 4 + 2; the scan's result and the last matrix' operand, 2 · 16.
+TEST(LayerActivations, StateSpaceBlocksKeepTheirFirstMatrixAndTheScan) {
+  ModelShape model = small_gpt();
+  model.dropout = false;
+  model.blocks = {.attention = 0, .state_space = 1};
+  model.state_space = {.inner = 16, .groups = 4, .heads = 2, .state = 4};
+  const double tokens = 32, block = 2 * (2 * 8 + (2 * 16 + 2 * 4 + 2) + 2 * 16);
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({model, {}, small_training("none")}), tokens * block);
+  // Every other layer is one, the rest have both blocks of a GPT: halves of each.
+  ModelShape half = small_gpt();
+  half.dropout = false;
+  const double gpt = layer_activation_bytes({half, {}, small_training("none")});
+  half.blocks = {.attention = 0.5, .state_space = 0.5, .dense = 0.5};
+  half.state_space = model.state_space;
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({half, {}, small_training("none")}), (gpt + tokens * block) / 2);
+}
+
+// Latent attention: 12 elements of latents, twice 2 bytes, make queries, keys and values of 4 heads of 2; without these
+// 3 · 2 · 8 bytes a token less are kept.
+TEST(Recomputation, LatentAttentionKeepsItsVectors) {
+  ModelShape model = small_gpt();
+  model.latent = true;
+  model.latent_width = 12;
+  const double tokens = 32;
+  const auto kept = [&](const char* name) { return layer_activation_bytes({model, {}, small_training(name)}); };
+  EXPECT_DOUBLE_EQ(kept("none") - layer_activation_bytes({small_gpt(), {}, small_training("none")}),
+                   tokens * 2 * 2 * 12);
+  EXPECT_DOUBLE_EQ(kept("none") - kept("mla_up_proj"), tokens * 3 * 2 * 8);
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({small_gpt(), {}, small_training("mla_up_proj")}),
+                   layer_activation_bytes({small_gpt(), {}, small_training("none")}));
+}
+
+// Of four layers one is dense: "mlp" computes that one again, "moe" the three others.
+TEST(Recomputation, ModulesAreOfTheLayersThatHaveThem) {
+  ModelShape model = small_mixture();
+  const double sparse = layer_activation_bytes({model, {}, small_training("none")});
+  const double without = layer_activation_bytes({model, {}, small_training("moe")});
+  model.blocks = {.dense = 0.25, .sparse = 0.75};
+  model.dense_ffn = 40;
+  const double dense = 32 * 3 * 2.0 * 40;
+  const auto kept = [&](const char* name) { return layer_activation_bytes({model, {}, small_training(name)}); };
+  EXPECT_DOUBLE_EQ(kept("none"), 0.75 * sparse + 0.25 * (without + dense));
+  EXPECT_DOUBLE_EQ(kept("none") - kept("mlp"), 0.25 * dense);
+  EXPECT_DOUBLE_EQ(kept("none") - kept("moe"), 0.75 * (sparse - without));
+}
+
 }  // namespace layer_memory_test
 }  // namespace scalai::step

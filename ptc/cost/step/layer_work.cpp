@@ -141,16 +141,14 @@ void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
 //               the router's ranks    |  then their gradients     |
 //   GPU         attention             |  experts backward,        |  attention
 //               forward               |  then forward             |  backward
-// `forward` and `backward` are this layer's work, of which the experts have `sparse_…`.
-void overlap_trips(const Context& c, const Experts& experts, double sparse_forward_s, double sparse_backward_s,
-                   LayerWork& work) {
+// `work` is that of the experts.
+void overlap_trips(const Context& c, const Experts& experts, const LayerWork& others, LayerWork& work) {
   const Communication there = expert_trip(c, experts, Collective::kAllGather);
   const Communication back = expert_trip(c, experts, Collective::kReduceScatter);
-  const double dense_forward_s = work.forward.seconds() - sparse_forward_s;
-  const double dense_backward_s = work.backward.seconds() - sparse_backward_s;
+  const double sparse_forward_s = work.forward.seconds(), sparse_backward_s = work.backward.seconds();
   add(exposed(there, sparse_backward_s), work.forward.ep);
-  add(exposed(back, dense_backward_s), work.forward.ep);
-  add(exposed(back, dense_forward_s), work.backward.ep);
+  add(exposed(back, others.backward.seconds()), work.forward.ep);
+  add(exposed(back, others.forward.seconds()), work.backward.ep);
   add(exposed(there, sparse_forward_s), work.backward.ep);
 }
 
@@ -274,23 +272,34 @@ Block feed_forward_block(const Context& c, int64_t width) {
   return block;
 }
 
-void add_experts(const Context& c, LayerWork& work) {
+// A block of experts, beside which `others` run: what the layer has for each of them.
+LayerWork sparse_block(const Context& c, const LayerWork& others) {
   const Experts experts(c);
-  ChunkWork forward, backward;
-  experts_forward(c, forward);
-  experts_backward(c, backward);
+  LayerWork work;
+  experts_forward(c, work.forward);
+  experts_backward(c, work.backward);
   if (c.model().shared_ffn > 0) {
     const Block shared = feed_forward_block(c, c.model().shared_ffn);
-    inner_forward(c, shared, forward);
-    inner_backward(c, shared, backward);
+    inner_forward(c, shared, work.forward);
+    inner_backward(c, shared, work.backward);
   }
-  work = {together(work.forward, forward), together(work.backward, backward)};
-  if (c.training().expert_overlap) return overlap_trips(c, experts, forward.seconds(), backward.seconds(), work);
+  if (c.training().expert_overlap) {
+    overlap_trips(c, experts, others, work);
+    return work;
+  }
   add_trips(c, experts, work.forward);
   add_trips(c, experts, work.backward);
+  return work;
 }
 
-// ---- both blocks of a layer ----------------------------------------------------------------------------------------
+LayerWork dense_block(const Context& c, const Block& block) {
+  LayerWork work;
+  block_forward(c, block, work.forward);
+  block_backward(c, block, work.backward);
+  return work;
+}
+
+// ---- the blocks of a layer -----------------------------------------------------------------------------------------
 
 Block attention_block(const Context& c) {
   const ModelShape& m = c.model();
@@ -311,6 +320,20 @@ Block attention_block(const Context& c) {
   return block;
 }
 
+// Mamba-2: z, x, B, C and the time steps by one matrix, its scan, a gated norm, a matrix back.
+Block state_space_block(const Context& c) {
+  const StateSpace& s = c.model().state_space;
+  const double inner = static_cast<double>(s.inner) / c.t;
+  Block block{.column = Linear(c, c.tokens, c.h, static_cast<double>(s.columns()) / c.t),
+              .row = Linear(c, c.tokens, inner, c.h),
+              .middle_forward = KernelTime(c.rates),
+              .middle_backward = KernelTime(c.rates),
+              .cast_elements = c.tokens * inner};
+  scan_forward(c, block.middle_forward);
+  scan_backward(c, block.middle_backward);
+  return block;
+}
+
 // ---- what the backward pass computes again --------------------------------------------------------------------------
 
 KernelTime core_again(const Context& c) {
@@ -319,45 +342,70 @@ KernelTime core_again(const Context& c) {
   return time;
 }
 
+// Latent attention's products from its vectors, as one of as many operations.
+void latent_up_again(const Context& c, ChunkWork& work) {
+  KernelTime time(c.rates);
+  Linear(c, c.tokens, c.h, static_cast<double>(c.model().attention_in_params) / c.h / c.t).forward(time);
+  rotary(c, time);
+  add(time, work);
+}
+
 // Recompute::Kind::kModules.
 void modules_again(const Context& c, ChunkWork& work) {
   const Recompute& recompute = c.training().recompute;
-  const bool sparse = c.model().experts > 0;
-  KernelTime time(c.rates);
-  if (recompute.has(Recompute::kNorms)) norm_forward(c, time), norm_forward(c, time);
-  if (sparse && recompute.has(Recompute::kExpertActivation)) expert_activation(c, Experts(c), time);
-  add(time, work);
-  if (recompute.has(Recompute::kCoreAttention)) add(core_again(c), work);
-  if (!sparse && recompute.has(Recompute::kFeedForward)) inner_forward(c, feed_forward_block(c, c.model().ffn), work);
-  if (!sparse || !recompute.has(Recompute::kExperts)) return;
-  experts_compute(c, Experts(c), work);
-  add_trips(c, Experts(c), work);
+  const Blocks& blocks = c.model().blocks;
+  ChunkWork norm, attention, dense, activation, sparse;  // of each such block
+  KernelTime norm_time(c.rates), activation_time(c.rates);
+  if (recompute.has(Recompute::kNorms)) norm_forward(c, norm_time);
+  add(norm_time, norm);
+  if (recompute.has(Recompute::kCoreAttention)) add(core_again(c), attention);
+  if (recompute.has(Recompute::kLatentUp) && c.model().latent) latent_up_again(c, attention);
+  if (recompute.has(Recompute::kFeedForward) && blocks.dense > 0)
+    inner_forward(c, feed_forward_block(c, c.model().dense_ffn), dense);
+  if (blocks.sparse > 0 && recompute.has(Recompute::kExpertActivation))
+    expert_activation(c, Experts(c), activation_time);
+  add(activation_time, activation);
+  if (blocks.sparse > 0 && recompute.has(Recompute::kExperts)) {
+    experts_compute(c, Experts(c), sparse);
+    add_trips(c, Experts(c), sparse);
+  }
+  for (const auto& [block, count] : {std::pair(norm, blocks.all()),
+                                     {attention, blocks.attention},
+                                     {dense, blocks.dense},
+                                     {activation, blocks.sparse},
+                                     {sparse, blocks.sparse}})
+    work = together(work, times(block, count));
 }
 
 // Recompute::Kind::kOperations. Products in their order are queries, keys, values, projection and those of the
 // feed-forward block, a matrix each; the second, fourth … are computed again. Products of experts go by another name
 // than those that count, so all of them are.
 void operations_again(const Context& c, ChunkWork& work) {
-  const Block attention = attention_block(c);
+  const Blocks& blocks = c.model().blocks;
   const Core core(c);
-  KernelTime time(c.rates);
-  norm_forward(c, time);
-  norm_forward(c, time);
-  Linear(c, c.tokens, c.h, core.kv_heads * core.dim).forward(time);
-  rotary(c, time);
-  cast(c, attention.cast_elements, time);
-  attention.row.forward(time);
-  residual_forward(c, time);
-  if (c.model().experts > 0) {
-    add(time, work);
-    return experts_compute(c, Experts(c), work);
-  }
-  const Block feed_forward = feed_forward_block(c, c.model().ffn);
+  KernelTime norm(c.rates), keys(c.rates), dense(c.rates);
+  norm_forward(c, norm);
+  const Block attention = attention_block(c);
+  Linear(c, c.tokens, c.h, core.kv_heads * core.dim).forward(keys);
+  rotary(c, keys);
+  cast(c, attention.cast_elements, keys);
+  attention.row.forward(keys);
+  residual_forward(c, keys);
+  const Block feed_forward = feed_forward_block(c, c.model().dense_ffn);
   const double ffn = feed_forward.row.in;
-  c.model().gated ? Linear(c, c.tokens, c.h, ffn).forward(time) : feed_forward.row.forward(time);
-  activation_forward(c, c.tokens, ffn, time);
-  cast(c, feed_forward.cast_elements, time);
-  add(time, work);
+  c.model().gated ? Linear(c, c.tokens, c.h, ffn).forward(dense) : feed_forward.row.forward(dense);
+  activation_forward(c, c.tokens, ffn, dense);
+  cast(c, feed_forward.cast_elements, dense);
+  ChunkWork each_norm, each_attention, each_dense, each_sparse;
+  add(norm, each_norm);
+  add(keys, each_attention);
+  if (blocks.dense > 0) add(dense, each_dense);
+  if (blocks.sparse > 0) experts_compute(c, Experts(c), each_sparse);
+  for (const auto& [block, count] : {std::pair(each_norm, blocks.all()),
+                                     {each_attention, blocks.attention},
+                                     {each_dense, blocks.dense},
+                                     {each_sparse, blocks.sparse}})
+    work = together(work, times(block, count));
 }
 
 }  // namespace
@@ -388,21 +436,28 @@ ChunkWork together(const ChunkWork& a, const ChunkWork& b) {
           .dp = together(a.dp, b.dp)};
 }
 
+LayerWork times(const LayerWork& one, double factor) {
+  return {times(one.forward, factor), times(one.backward, factor)};
+}
+LayerWork together(const LayerWork& a, const LayerWork& b) {
+  return {together(a.forward, b.forward), together(a.backward, b.backward)};
+}
+
 LayerWork layer_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
   const Context c(workload, hardware, gpu);
-  const Block attention = attention_block(c);
+  const Blocks& blocks = c.model().blocks;
   LayerWork work;
-  block_forward(c, attention, work.forward);
-  block_backward(c, attention, work.backward);
-  work.forward.cp = context_ring(c, core_again(c).seconds(), 1);
-  work.backward.cp = context_ring(c, attention.middle_backward.seconds(), 2);
-  if (workload.model.experts > 0) {
-    add_experts(c, work);
-  } else {
-    const Block feed_forward = feed_forward_block(c, c.model().ffn);
-    block_forward(c, feed_forward, work.forward);
-    block_backward(c, feed_forward, work.backward);
+  if (blocks.attention > 0) {
+    const Block attention = attention_block(c);
+    LayerWork each = dense_block(c, attention);
+    each.forward.cp = context_ring(c, core_again(c).seconds(), 1);
+    each.backward.cp = context_ring(c, attention.middle_backward.seconds(), 2);
+    work = times(each, blocks.attention);
   }
+  if (blocks.state_space > 0) work = together(work, times(dense_block(c, state_space_block(c)), blocks.state_space));
+  if (blocks.dense > 0)
+    work = together(work, times(dense_block(c, feed_forward_block(c, c.model().dense_ffn)), blocks.dense));
+  if (blocks.sparse > 0) work = together(work, times(sparse_block(c, times(work, 1 / blocks.sparse)), blocks.sparse));
   switch (workload.training.recompute.kind) {
     case Recompute::Kind::kNothing: break;
     case Recompute::Kind::kModules: modules_again(c, work.backward); break;

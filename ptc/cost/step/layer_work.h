@@ -33,9 +33,11 @@ LayerWork layer_work(const Workload& workload, const Hardware& hardware, const S
 LayerWork first_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu);
 LayerWork last_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu);
 
-// times: `one`, repeated. together: a, then b.
+// times: `one`, repeated, by parts too. together: a, then b.
 ChunkWork times(const ChunkWork& one, double times);
 ChunkWork together(const ChunkWork& a, const ChunkWork& b);
+LayerWork times(const LayerWork& one, double times);
+LayerWork together(const LayerWork& a, const LayerWork& b);
 
 // The part of `whole` that `beside_s` seconds of parallel work do not hide. It is at least the larger of two shares of
 // `whole`: kOverlapCost, the slowdown of the work beside it, and `first`, the part before that work can start.

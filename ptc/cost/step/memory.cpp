@@ -45,7 +45,9 @@ double embedding_elements(const Workload& w) {
 // What tp makes of a layer: a key-value head is never cut, so ranks beyond their number repeat them.
 double layer_elements(const Workload& w) {
   const ModelShape& m = w.model;
-  const double kv = m.latent ? 0 : 2.0 * static_cast<double>(m.kv_heads * m.head_dim * (m.hidden + (m.biases ? 1 : 0)));
+  const double kv = m.latent ? 0
+                             : 2.0 * m.blocks.attention *
+                                   static_cast<double>(m.kv_heads * m.head_dim * (m.hidden + (m.biases ? 1 : 0)));
   const double rest = static_cast<double>(m.layer_cut_params) - kv;
   return rest / w.config.tp + kv / std::min(w.config.tp, m.kv_heads) + static_cast<double>(m.layer_replicated_params);
 }
@@ -108,6 +110,8 @@ class Sizer {
   template <class Add>
   void kept(std::string_view name, double each, bool sharded, const StageElements& elements, const Add& add) const;
   template <class Add>
+  void optimizer(const StageElements& elements, const Add& add) const;
+  template <class Add>
   void ends(int stage, const Add& add) const;
   template <class Add>
   void gathered(int stage, const std::vector<int>& chunks, const Add& add) const;
@@ -143,13 +147,32 @@ void Sizer::kept(std::string_view name, double each, bool sharded, const StageEl
   });
 }
 
+// Muon's second moment is missing for the layers; norms and biases in them, which have it, are not worth a term.
+template <class Add>
+void Sizer::optimizer(const StageElements& elements, const Add& add) const {
+  const Precision& precision = w_.training.precision;
+  const bool sharded = w_.config.zero >= 1;
+  const double saved = precision.saved_by_matrices();
+  if (saved == 0) return kept(memory_term::kOptimizer, precision.optimizer_bytes, sharded, elements, add);
+  double all = 0, layers = 0;
+  const StageElements ends = {.dense = elements.dense + elements.experts - elements.layers};
+  kept("", precision.optimizer_bytes, sharded, ends, [&](std::string_view, double bytes, const auto&) { all = bytes; });
+  const StageElements inside = {.dense = elements.layers - elements.experts, .experts = elements.experts};
+  kept("", precision.optimizer_bytes - saved, sharded, inside,
+       [&](std::string_view, double bytes, const auto&) { layers = bytes; });
+  add(memory_term::kOptimizer, all + layers, [&] {
+    return fmt::format("{} of layers ({} B a parameter), {} of both ends ({} B)", size_text(layers),
+                       precision.optimizer_bytes - saved, size_text(all), precision.optimizer_bytes);
+  });
+}
+
 template <class Add>
 void Sizer::state(int stage, const Add& add) const {
   const StageElements elements = stage_elements(w_, stage);
   const Precision& precision = w_.training.precision;
   kept(memory_term::kParameters, precision.param_bytes, w_.config.zero >= 3, elements, add);
   kept(memory_term::kGradients, precision.gradient_bytes, shards_gradients(w_.config), elements, add);
-  kept(memory_term::kOptimizer, precision.optimizer_bytes, w_.config.zero >= 1, elements, add);
+  optimizer(elements, add);
   if (w_.training.schedule == Schedule::kTwoBW) {
     kept(memory_term::kPrevious, precision.param_bytes, w_.config.zero >= 3, elements, add);
   }
@@ -206,7 +229,7 @@ void Sizer::working(int stage, const Add& add) const {
 double largest_matrix(const Workload& w) {
   const ModelShape& m = w.model;
   const double h = static_cast<double>(m.hidden), experts = static_cast<double>(m.experts) / w.config.ep;
-  const double block = h * static_cast<double>(m.ffn) * (m.gated ? 2 : 1);
+  const double block = h * static_cast<double>(m.experts > 0 ? m.ffn : m.dense_ffn) * (m.gated ? 2 : 1);
   const double attention = h * static_cast<double>((m.heads + 2 * m.kv_heads) * m.head_dim) / w.config.tp;
   return std::max(attention, m.experts > 0 ? experts * block / w.config.etp : block / w.config.tp);
 }

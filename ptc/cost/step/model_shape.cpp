@@ -1,6 +1,7 @@
 #include "ptc/cost/step/model_shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "ptc/base/status.h"
@@ -51,6 +52,38 @@ int64_t ModelShape::active_parameters() const {
   return parameters() - (experts - experts_per_token) * all_layers_expert_params;
 }
 
+double ModelShape::attended(int tokens) const {
+  if (window <= 0 || window >= tokens || windowed <= 0) return 1;
+  const double all = tokens, reach = static_cast<double>(window);
+  const double pairs = reach * all - reach * reach / 2;
+  return 1 - windowed * (1 - pairs / (all * all / 2));
+}
+
+namespace {
+
+// Of a model's tensors: how many layers have which block, and its sizes.
+void count_blocks(const model::Model& model, ModelShape& shape) {
+  shape.blocks.attention = 0;
+  const double a_layer = 1.0 / shape.layers;
+  for (const model::Param& param : model.params) {
+    const auto is = [&](std::string_view name) { return param.name.ends_with(name); };
+    if (param.layer < 0 || param.shape.rank() == 0) continue;
+    const int64_t rows = param.shape[0];
+    if (is(".attention.dense.weight")) shape.blocks.attention += a_layer;
+    if (is(".router.weight") && !is("shared_expert.router.weight")) shape.blocks.sparse += a_layer;
+    if (is(".mlp.up.weight")) shape.blocks.dense += a_layer, shape.dense_ffn = rows;
+    if (is(".state_space.x.weight")) shape.blocks.state_space += a_layer, shape.state_space.inner = rows;
+    if (is(".state_space.b.weight")) shape.state_space.groups = rows;
+    if (is(".state_space.dt.weight")) shape.state_space.heads = rows;
+    if (is(".shared_expert.up.weight")) shape.shared_ffn = rows;
+  }
+  shape.state_space.state = model.state;
+  shape.window = model.window;
+  if (shape.blocks.attention > 0) shape.windowed = model.windowed_layers * a_layer / shape.blocks.attention;
+}
+
+}  // namespace
+
 ModelShape shape_of(const model::Model& model) {
   const auto has = [&](std::string_view ending) {
     return std::any_of(model.params.begin(), model.params.end(),
@@ -87,13 +120,18 @@ ModelShape shape_of(const model::Model& model) {
     if (param.name.ends_with("attention.dense.weight")) shape.head_dim = param.shape[1] / model.heads;
     if (param.name.ends_with("attention.query.weight") || param.name.ends_with("attention.query_up.weight"))
       queries = param.shape[0] / model.heads;
-    if (param.name.ends_with("shared_expert.up.weight")) shape.shared_ffn = param.shape[0];
+    if (param.layer == 0 &&
+        (param.name.ends_with("query_down.weight") || param.name.ends_with("key_value_down.weight")))
+      shape.latent_width += param.shape[0];
   }
+  count_blocks(model, shape);
   if (shape.latent) shape.head_dim = (shape.head_dim + queries) / 2;
   shape.all_layers_expert_params = shape.layer_expert_params;
-  for (int64_t* const all : {&shape.layer_cut_params, &shape.layer_replicated_params, &shape.layer_expert_params,
-                             &shape.attention_in_params, &shape.attention_whole_params, &shape.attention_out_params})
+  for (int64_t* const all : {&shape.layer_cut_params, &shape.layer_replicated_params, &shape.layer_expert_params})
     *all /= shape.layers;
+  const auto with_attention = std::max<int64_t>(1, std::llround(shape.blocks.attention * shape.layers));
+  for (int64_t* const all : {&shape.attention_in_params, &shape.attention_whole_params, &shape.attention_out_params})
+    *all /= with_attention;
   return shape;
 }
 
@@ -103,6 +141,8 @@ ModelShape transformer_shape(ModelShape sizes) {
   if (s.kv_heads == 0) s.kv_heads = s.heads;
   if (s.head_dim == 0) s.head_dim = s.hidden / s.heads;
   if (s.ffn == 0) s.ffn = 4 * s.hidden;
+  s.dense_ffn = s.ffn;
+  s.blocks = {.dense = s.experts > 0 ? 0.0 : 1.0, .sparse = s.experts > 0 ? 1.0 : 0.0};
   const int64_t q = s.heads * s.head_dim, kv = 2 * s.kv_heads * s.head_dim;
   const int64_t norm = s.hidden * (s.biases ? 2 : 1);
   const int64_t mlp = linear((s.gated ? 2 : 1) * s.ffn, s.hidden, s.biases) + s.hidden * s.ffn;

@@ -14,12 +14,13 @@
 namespace scalai::step {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Recompute::Module>, 5> kModules = {
+constexpr std::array<std::pair<std::string_view, Recompute::Module>, 6> kModules = {
     {{"core_attn", Recompute::kCoreAttention},
      {"layernorm", Recompute::kNorms},
      {"moe_act", Recompute::kExpertActivation},
      {"mlp", Recompute::kFeedForward},
-     {"moe", Recompute::kExperts}}};
+     {"moe", Recompute::kExperts},
+     {"mla_up_proj", Recompute::kLatentUp}}};
 constexpr Recompute kOperations{.kind = Recompute::Kind::kOperations};
 constexpr std::array<std::pair<std::string_view, Recompute>, 4> kWhole = {{{"none", Recompute::kNone},
                                                                            {"selective", Recompute::kSelective},

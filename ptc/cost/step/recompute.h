@@ -10,6 +10,7 @@
 //     moe_act        the non-linearity of the experts
 //     mlp            the dense feed-forward block behind its norm
 //     moe            router, dispatch and experts behind their norm
+//     mla_up_proj    queries, keys and values of latent attention
 //   op               all operations but attention, every other product      torchtitan, activation_checkpoint.py
 //                    and the messages of tp and experts
 //   full             whole layers                                           Megatron-LM, --recompute-granularity full
@@ -29,7 +30,14 @@ namespace scalai::step {
 
 struct Recompute {
   enum class Kind : uint8_t { kNothing, kModules, kOperations, kLayers };
-  enum Module : uint8_t { kCoreAttention = 1, kNorms = 2, kExpertActivation = 4, kFeedForward = 8, kExperts = 16 };
+  enum Module : uint8_t {
+    kCoreAttention = 1,
+    kNorms = 2,
+    kExpertActivation = 4,
+    kFeedForward = 8,
+    kExperts = 16,
+    kLatentUp = 32
+  };
 
   Kind kind = Kind::kNothing;
   uint8_t modules = 0;  // of kModules: bits of Module, at least one

@@ -257,7 +257,8 @@ void apply(const SoftwareSettings& settings, Training& training) {
   set(settings.dispatch, training.dispatch);
   if (training.precision.param_bytes < 4) {  // recipes are of training in 16 bits and less
     set(settings.gradient_bytes, training.precision.gradient_bytes);
-    set(settings.optimizer_bytes, training.precision.optimizer_bytes);
+    if (training.precision.optimizer == model::Optimizer::kAdam)
+      set(settings.optimizer_bytes, training.precision.optimizer_bytes);
   }
   set(settings.expert_overlap, training.expert_overlap);
   set(settings.cuda_graphs, training.cuda_graphs);

@@ -190,7 +190,7 @@ class Parts {
 
   // Memory-bound, a kernel each: gradients' norm and scale, in 16 bits also copied and unscaled, the update of the
   // state, parameters written from their fp32 copies, gradients cleared.
-  double optimizer_s(const Held& held, const StageGpu& gpu) const {
+  double optimizer_s(const Held& held, int layers, const StageGpu& gpu) const {
     const Precision& p = workload_.training.precision;
     const double shards = zero() >= 1 ? hardware_.dp.ranks : 1, expert_shards = zero() >= 1 ? hardware_.edp.ranks : 1;
     const double own = held.dense / shards + held.expert / expert_shards;
@@ -198,12 +198,29 @@ class Parts {
     const double unscaled = p.math == Math::kF16 ? p.gradient_bytes + 2 * 4 : 0;
     // FP8 copies of the matrices, one transposed, are made once a step.
     const double cast = p.math == Math::kFP8 ? (p.param_bytes + 2) * (held.dense + held.expert) : 0;
+    const double update_s = orthogonal_s(layers * layer_elements(), gpu) / (zero() >= 1 ? hardware_.dp.ranks : 1);
     const double state = 2 * p.optimizer_bytes + p.gradient_bytes + unscaled + 3 * 4 + 4 + p.param_bytes;
     // Scaling: flattened, divided, to 32 bits and back, copied to their places.
     const double copied = workload_.training.runs_in() == Framework::kScaling ? 8 * p.gradient_bytes + 2 * 4 : 0;
     const double bytes = own * state + local * (p.gradient_bytes + copied);
     const double rate = rates_of(gpu, p.math).bytes_per_s;
-    return rate > 0 ? (bytes + cast) / rate : 0;
+    return rate > 0 ? (bytes + cast) / rate + update_s : 0;
+  }
+
+  // Muon makes each matrix's moment orthogonal: five times A = X·Xᵀ, B = A·A, X·B in 16 bits, 4·m²·n + 2·m³ operations
+  // for m by n, m the smaller (Jordan et al. 2024). Whole matrices, dealt out over the ranks that share the state.
+  double orthogonal_s(const Held& held, const StageGpu& gpu) const {
+    const ModelShape& m = workload_.model;
+    if (workload_.training.precision.optimizer != model::Optimizer::kMuon) return 0;
+    const auto of_element = [](double a, double b) {
+      const double small = std::min(a, b), large = std::max(a, b);
+      return 5 * (4 * small + 2 * small * small / large);
+    };
+    const double h = static_cast<double>(m.hidden);
+    const double flops = held.dense * of_element(h, m.experts > 0 ? h : static_cast<double>(m.ffn)) +
+                         held.expert * of_element(h, static_cast<double>(m.ffn));
+    const double rate = rates_of(gpu, Math::kBF16).product_flops;
+    return rate > 0 ? flops / rate : 0;
   }
 
   // What a message between a stage and the next finds.
@@ -285,7 +302,7 @@ class Parts {
       const Group ends{.ranks = 2, .per_host = hardware_.hop(back).crosses_hosts ? 1 : 2};
       work.embedding = collective(links_after(back), Collective::kAllReduce, ends, word_embedding() * p.gradient_bytes);
     }
-    work.optimizer_s = optimizer_s(held, gpu);
+    work.optimizer_s = optimizer_s(held, held_layers, gpu);
     work.send = boundary(s);
     return work;
   }

@@ -52,7 +52,10 @@ std::vector<std::string> precision_names() {
 absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer optimizer) {
   for (Precision precision : precisions()) {
     if (precision.name != name) continue;
+    precision.optimizer = optimizer;
     if (optimizer == model::Optimizer::kSgdMomentum) precision.optimizer_bytes -= 4;
+    if (optimizer == model::Optimizer::kAdamBf16) precision.optimizer_bytes -= 2 * 2;
+    if (optimizer == model::Optimizer::kAdam8bit) precision.optimizer_bytes -= 2 * 3;
     return precision;
   }
   return invalid(

@@ -31,13 +31,18 @@ enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8 };
 //   fp32        4      4         4 + 4                16         8 + 8/d; products in TF32 if the GPU has it
 //   fp8         2      4         4 + 4 + 4            18         bf16 parameters, products in FP8 (Transformer Engine)
 //
-// SGD with momentum has one moment of 4 bytes instead of two.
+// Other optimizers than Adam (model.h): SGD with momentum has one moment of 4 bytes instead of two, Muon the same for
+// matrices of layers; moments in bf16 save 4 bytes, in 8 bits 6.
 struct Precision {
   std::string name = "bf16";
   Math math = Math::kBF16;
   double param_bytes = 2, gradient_bytes = 4, optimizer_bytes = 12;
   double activation_bytes = 2;  // an element of activations
-  bool deepspeed = false;       // only DeepSpeed has it (Training::runs_in)
+  model::Optimizer optimizer = model::Optimizer::kAdam;
+  bool deepspeed = false;  // only DeepSpeed has it (Training::runs_in)
+
+  // Of optimizer_bytes, what matrices of layers do without (Muon's second moment).
+  double saved_by_matrices() const { return optimizer == model::Optimizer::kMuon ? 4 : 0; }
 };
 std::vector<std::string> precision_names();
 // Unknown name: InvalidArgument with all names.

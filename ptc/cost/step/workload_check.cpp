@@ -87,6 +87,7 @@ void Checker::check_heads() {
     problem(fmt::format("tp{} is not a multiple of the {} key-value heads of {}", c_.tp, m_.kv_heads, m_.name));
   }
   if (m_.experts == 0) cuts(c_.tp, "tp", m_.ffn, "feed-forward columns");
+  if (m_.blocks.state_space > 0) cuts(c_.tp, "tp", m_.state_space.groups / m_.state_space.state, "groups of states");
 }
 
 void Checker::check_sequence() {

@@ -18,7 +18,7 @@
 #include "ptc/run/scenario/internal/scenario_policy.h"
 #include "ptc/run/scenario/internal/scenario_training.h"
 #include "ptc/run/scenario/scenario_parts.h"
-#include "ptc/state/model/catalogue.h"
+
 #include "ptc/state/model/scaling.h"
 #include "ptc/store/naming/family.h"
 
@@ -122,11 +122,11 @@ void JobBuilder::build_model() {
     source_.missing(at("model"), "name one of `scalai models`, give a model_config, or a collection in each config");
   } else if (!named) {
     import_model();
-  } else if (absl::StatusOr<model::Model> model = model::find_model(message_.model()); model.ok()) {
+  } else if (absl::StatusOr<model::Model> model = store::find_model(message_.model()); model.ok()) {
     job_.model = *std::move(model);
     model_ok_ = true;
   } else {
-    source_.error_unknown(at("model"), "model", message_.model(), model::catalogue_names());
+    source_.error_unknown(at("model"), "model", message_.model(), store::model_names());
   }
 }
 

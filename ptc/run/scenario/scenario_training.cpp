@@ -17,8 +17,11 @@ const std::map<std::string, tensor::DType> kPrecisions = {{"fp16", tensor::DType
                                                           {"bf16", tensor::DType::kBF16},
                                                           {"fp32", tensor::DType::kF32},
                                                           {"fp8", tensor::DType::kBF16}};
-const std::map<std::string, model::Optimizer> kOptimizers = {{"adam", model::Optimizer::kAdam},
-                                                             {"sgd", model::Optimizer::kSgdMomentum}};
+std::map<std::string, model::Optimizer> optimizers() {
+  std::map<std::string, model::Optimizer> known;
+  for (const std::string& name : model::optimizer_names()) known.emplace(name, model::find_optimizer(name).value());
+  return known;
+}
 // The values of an enumeration by name; `names` is in their order.
 template <class Enum, size_t N>
 std::map<std::string, Enum> by_name(const std::array<std::string_view, N>& names) {
@@ -127,7 +130,7 @@ void TrainingBuilder::build_software(const std::string& gpu, JobSpec& job) {
 
 void TrainingBuilder::build(bool model_known, const std::string& gpu, JobSpec& job) {
   choose("precision", message_.precision(), kPrecisions, job.recipe.param);
-  choose("optimizer", message_.optimizer(), kOptimizers, job.recipe.optimizer);
+  choose("optimizer", message_.optimizer(), optimizers(), job.recipe.optimizer);
   build_batch(model_known, job);
   step::Training& training = job.training;
   const bool named = kPrecisions.count(message_.precision()) != 0;

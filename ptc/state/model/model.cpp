@@ -1,8 +1,11 @@
 #include "ptc/state/model/model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ptc/base/status.h"
 
@@ -10,6 +13,12 @@ namespace scalai::model {
 namespace {
 
 using tensor::DType;
+
+constexpr std::array<std::pair<std::string_view, Optimizer>, 5> kOptimizers = {{{"adam", Optimizer::kAdam},
+                                                                                {"adam-bf16", Optimizer::kAdamBf16},
+                                                                                {"adam-8bit", Optimizer::kAdam8bit},
+                                                                                {"muon", Optimizer::kMuon},
+                                                                                {"sgd", Optimizer::kSgdMomentum}}};
 
 constexpr int64_t kHostRngBytes = 5056;
 constexpr int64_t kDeviceRngBytes = 16;
@@ -21,7 +30,7 @@ std::vector<StateKind> kinds_of(const Param& param, const Recipe& recipe) {
   std::vector<StateKind> kinds = {StateKind::kParam};
   if (recipe.previous) kinds.push_back(StateKind::kPrevious);
   if (recipe.master && recipe.param != DType::kF32) kinds.push_back(StateKind::kMaster);
-  if (recipe.optimizer == Optimizer::kSgdMomentum) {
+  if (recipe.optimizer == Optimizer::kSgdMomentum || (recipe.optimizer == Optimizer::kMuon && param.layer_matrix())) {
     kinds.push_back(StateKind::kMomentum);
   } else {
     kinds.insert(kinds.end(), {StateKind::kExpAvg, StateKind::kExpAvgSq});
@@ -31,6 +40,9 @@ std::vector<StateKind> kinds_of(const Param& param, const Recipe& recipe) {
 
 DType dtype_of(const Param& param, StateKind kind, const Recipe& recipe) {
   if (kind == StateKind::kParam || kind == StateKind::kPrevious) return recipe.param;
+  const bool moment = kind == StateKind::kExpAvg || kind == StateKind::kExpAvgSq;
+  if (moment && recipe.optimizer == Optimizer::kAdamBf16) return DType::kBF16;
+  if (moment && recipe.optimizer == Optimizer::kAdam8bit) return DType::kU8;
   return kind == StateKind::kBuffer && param.shape.rank() == 0 ? DType::kI64 : DType::kF32;
 }
 
@@ -45,6 +57,25 @@ StateTensor state_of(const Model& model, size_t index, StateKind kind, const Rec
 }
 
 }  // namespace
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, optimizer] : kOptimizers) names.emplace_back(name);
+  return names;
+}
+
+std::string_view name_of(Optimizer optimizer) {
+  return std::find_if(kOptimizers.begin(), kOptimizers.end(), [&](const auto& one) { return one.second == optimizer; })
+      ->first;
+}
+
+absl::StatusOr<Optimizer> find_optimizer(std::string_view name) {
+  for (const auto& [known, optimizer] : kOptimizers) {
+    if (known == name) return optimizer;
+  }
+  return invalid(
+      fmt::format("there is no optimizer \"{}\"; choose among {}", name, fmt::join(optimizer_names(), ", ")));
+}
 
 std::string_view name_of(StateKind kind) {
   static constexpr std::array<std::string_view, 9> kNames = {"param",  "master", "exp_avg", "exp_avg_sq", "momentum",

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "ptc/state/tensor/box.h"
 #include "ptc/state/tensor/dtype.h"
 
@@ -36,9 +38,24 @@ struct Param {
   int layer = kFirst;
   int expert = -1;      // global expert id, -1 = dense
   bool buffer = false;  // not trained (batch-norm statistics): kBuffer state, no optimizer state
+
+  // Of a layer and of two dimensions: what Muon updates.
+  bool layer_matrix() const { return layer >= 0 && shape.rank() == 2; }
 };
 
-enum class Optimizer : uint8_t { kAdam, kSgdMomentum };
+// State beside the parameter and its fp32 master.
+//   name       state                                           source
+//   adam       two moments in fp32
+//   adam-bf16  two moments in bf16                             DeepSeek-V3; Megatron-Core, --exp-avg-dtype bf16
+//   adam-8bit  two moments of a byte; scales count as nothing  Dettmers et al. 2022; Megatron-Core, fp8 moments
+//   muon       one moment in fp32 for matrices of layers,      Jordan et al. 2024; Liu et al. 2025 (arXiv 2502.16982)
+//              Adam's two for all else
+//   sgd        one moment in fp32
+enum class Optimizer : uint8_t { kAdam, kSgdMomentum, kAdamBf16, kAdam8bit, kMuon };
+std::vector<std::string> optimizer_names();  // "adam" first
+std::string_view name_of(Optimizer optimizer);
+// InvalidArgument: unknown, with all names.
+absl::StatusOr<Optimizer> find_optimizer(std::string_view name);
 
 // State that a training job keeps for each trained parameter.
 struct Recipe {
@@ -61,6 +78,9 @@ struct Model {
   int64_t sequence = 0;  // maximum (and default training) sequence length
   int experts = 0;       // 0 = dense
   int experts_per_token = 0;
+  int64_t window = 0;            // tokens that a token attends to, in so many layers:
+  int windowed_layers = 0;       // 0 = none
+  int64_t state = 0;             // of state-space layers (Mamba-2): elements of a state beside each channel
   bool tied = false;             // the head shares the word embedding
   int64_t published_params = 0;  // trained parameters as published; 0 = not published
   int64_t params_rounding = 1;   // published_params is rounded to a multiple of this; 1 = exact
@@ -82,8 +102,8 @@ struct StateTensor {
 // The whole job state in a fixed order. For each parameter: the parameter, its previous version (same dtype), master,
 // moments. Then, each once: "rng.host" (kRng, U8, 5,056 bytes of Mersenne twister state), "rng.device" (kRng, U8, 16
 // bytes: Philox seed and offset), "step" (kScalar, I64, rank 0) and "data.cursor" (kScalar, I64, [2]: pass and sample
-// offset). Optimizer state is F32. Buffers are F32, but I64 counters at rank 0. CHECK: recipe.param is F16, BF16 or
-// F32.
+// offset). Optimizer state is F32 unless Optimizer says otherwise. Buffers are F32, but I64 counters at rank 0. CHECK:
+// recipe.param is F16, BF16 or F32.
 std::vector<StateTensor> state_tensors(const Model& model, const Recipe& recipe);
 
 // Bytes of the state of one model replica. With `per_home` a tied tensor counts once for each of its two homes.

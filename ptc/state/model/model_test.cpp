@@ -199,6 +199,26 @@ std::vector<std::string> names_of(const std::vector<StateTensor>& states, int pa
   return names;
 }
 
+// Beside 2 bytes and a master of 4: two moments of 4, of 2, of 1; one of 4. Muon has one for matrices of layers alone:
+// of a Llama all but both embeddings and the norms.
+TEST(StateBytesTest, FollowTheOptimizer) {
+  const Model model = find_model("llama3-8b").value();
+  const auto bytes = [&](const char* name) {
+    const Recipe recipe{.param = DType::kBF16, .optimizer = find_optimizer(name).value()};
+    EXPECT_EQ(name_of(recipe.optimizer), name);
+    return state_bytes(model, recipe, /*per_home=*/false);
+  };
+  const int64_t all = model.parameter_count();
+  const int64_t adam = bytes("adam");
+  EXPECT_EQ(adam - bytes("adam-bf16"), 4 * all);
+  EXPECT_EQ(adam - bytes("adam-8bit"), 6 * all);
+  EXPECT_EQ(adam - bytes("sgd"), 4 * all);
+  const int64_t elsewhere = 2 * model.vocab * model.hidden + (2 * model.layers + 1) * model.hidden;
+  EXPECT_EQ(adam - bytes("muon"), 4 * (all - elsewhere));
+  EXPECT_EQ(optimizer_names().front(), "adam");
+  EXPECT_THAT(std::string(find_optimizer("adamw").status().message()), ::testing::HasSubstr("adam, adam-bf16"));
+}
+
 TEST(StateTensorsTest, FollowEachParameterWithItsOptimizerState) {
   const Model model = model_named("gpt2");
   const std::vector<StateTensor> states = state_tensors(model, {});

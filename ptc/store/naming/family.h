@@ -100,6 +100,10 @@ class Families {
 absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::string_view name,
                                              const Families& families = Families::built_in());
 
+// Models by name: those of model::find_model and of models.json. InvalidArgument: unknown, with the nearest or all.
+std::vector<std::string> model_names();
+absl::StatusOr<model::Model> find_model(std::string_view name);
+
 // "model.textproto": a file in our checkpoint folders that makes them self-describing.
 struct ModelFile {
   std::string family;

@@ -13,6 +13,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/state/model/catalogue.h"
 #include "ptc/store/naming/family.h"
+#include "ptc/store/naming/internal/built_in_families.h"
 #include "ptc/store/naming/internal/family_rules.h"
 
 namespace scalai::store {
@@ -115,6 +116,10 @@ class ConfigSizes {
   void read(const internal::LayerSetRule& rule, int64_t layers) {
     std::vector<int>& set = sizes.layer_sets[rule.name];
     if (layers > kMostLayers) return problem(rule.name, fmt::format("{} layers are more than {}", layers, kMostLayers));
+    if (!rule.kinds.empty()) {
+      set = layers_of_kind(rule, layers);
+      return;
+    }
     const auto only = find(rule.only);
     if (only != root_.end()) {
       const std::vector<bool> named = layers_of(only.key(), *only, layers);
@@ -149,7 +154,8 @@ class ConfigSizes {
 
  private:
   void problem(const std::string& key, const std::string& text) {
-    problems_.push_back(fmt::format("/{}: {}", key, text));
+    std::string said = fmt::format("/{}: {}", key, text);
+    if (std::find(problems_.begin(), problems_.end(), said) == problems_.end()) problems_.push_back(std::move(said));
   }
 
   json::const_iterator find(const std::vector<std::string>& keys) const {
@@ -185,6 +191,30 @@ class ConfigSizes {
       break;
     }
     return named;
+  }
+
+  // The kind of each layer, a name or a letter.
+  std::vector<int> layers_of_kind(const internal::LayerSetRule& rule, int64_t layers) {
+    const auto found = find({rule.kinds});
+    if (found == root_.end()) {
+      problem(rule.kinds, fmt::format("missing (add the kind of each of the {} layers)", layers));
+      return {};
+    }
+    std::vector<std::string> kinds;
+    if (found->is_string())
+      for (const char letter : found->get<std::string>()) kinds.emplace_back(1, letter);
+    if (found->is_array())
+      for (const json& each : *found) kinds.push_back(text_of(each));
+    if (kinds.size() != static_cast<size_t>(layers)) {
+      problem(rule.kinds, fmt::format("the kinds of {} layers, the model has {}", kinds.size(), layers));
+      return {};
+    }
+    std::vector<int> set;
+    for (size_t layer = 0; layer < kinds.size(); ++layer) {
+      if (std::find(rule.of.begin(), rule.of.end(), kinds[layer]) != rule.of.end())
+        set.push_back(static_cast<int>(layer));
+    }
+    return set;
   }
 
   static std::string text_of(const json& value) {
@@ -312,7 +342,7 @@ Likeness compare(const internal::FamilyRules& rules, const json& root) {
   }
   for (const internal::SwitchRule& rule : rules.switches) keys.insert(rule.keys.begin(), rule.keys.end());
   for (const internal::LayerSetRule& rule : rules.layer_sets) {
-    keys.insert({rule.first, rule.step});
+    keys.insert({rule.first, rule.step, rule.kinds});
     keys.insert(rule.only.begin(), rule.only.end());
     keys.insert(rule.without.begin(), rule.without.end());
   }
@@ -374,6 +404,32 @@ absl::StatusOr<Family> Families::of_config(std::string_view json_text) const {
   return unknown_architecture(architecture, known, difference_to_nearest(families_, root));
 }
 
+namespace {
+
+// Layers whose attention reaches "sliding_window" tokens back, by the keys that configurations of Hugging Face share.
+int windowed_layers(const json& root, int layers) {
+  if (const auto kinds = root.find("layer_types"); kinds != root.end() && kinds->is_array())
+    return static_cast<int>(std::count(kinds->begin(), kinds->end(), "sliding_attention"));
+  if (const auto used = root.find("use_sliding_window"); used != root.end() && *used == false) return 0;
+  const auto number = [&](const char* key) {
+    const auto found = root.find(key);
+    return found != root.end() && found->is_number_unsigned() ? found->get<int64_t>() : 0;
+  };
+  // Qwen 2: the layers behind the first. Gemma: every so-many-th has none.
+  if (number("max_window_layers") > 0) return std::max(0, layers - static_cast<int>(number("max_window_layers")));
+  const int64_t pattern = number("sliding_window_pattern");
+  return pattern > 0 ? layers - static_cast<int>(layers / pattern) : layers;
+}
+
+void add_windows(const json& root, model::Model& model) {
+  const auto window = root.find("sliding_window");
+  if (window == root.end() || !window->is_number_unsigned() || *window == 0) return;
+  model.windowed_layers = windowed_layers(root, model.layers);
+  if (model.windowed_layers > 0) model.window = window->get<int64_t>();
+}
+
+}  // namespace
+
 absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::string_view name,
                                              const Families& families) {
   SCALAI_ASSIGN_OR_RETURN(const json root, parse_object(json_text));
@@ -383,7 +439,40 @@ absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::st
   SCALAI_ASSIGN_OR_RETURN(const Sizes sizes, family.sizes_of_config(json_text));
   SCALAI_ASSIGN_OR_RETURN(model::Model model, family.build_model(sizes, std::string(name)));
   model.source = fmt::format("config.json ({})", architecture);
+  add_windows(root, model);
   return model;
+}
+
+namespace {
+
+// The models that are known by name as configurations.
+const json& named_configs() {
+  static const json kConfigs = read_json(internal::named_configs_text()).value();
+  return kConfigs;
+}
+
+}  // namespace
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = model::catalogue_names();
+  for (const auto& [name, config] : named_configs().items()) names.push_back(name);
+  return names;
+}
+
+absl::StatusOr<model::Model> find_model(std::string_view name) {
+  const auto found = named_configs().find(name);
+  if (found != named_configs().end()) {
+    SCALAI_ASSIGN_OR_RETURN(model::Model model, model_of_config(json_text(*found), name));
+    model.source = found->at("source");
+    return model;
+  }
+  absl::StatusOr<model::Model> model = model::find_model(name);
+  if (model.ok()) return model;
+  const std::vector<std::string> names = model_names();
+  const std::string near = closest(name, names);
+  return invalid(fmt::format(
+      "unknown model \"{}\": {}", name,
+      near.empty() ? fmt::format("known are {}", fmt::join(names, ", ")) : fmt::format("did you mean \"{}\"?", near)));
 }
 
 }  // namespace scalai::store

@@ -184,7 +184,9 @@ void build_layer_set(FamilyBuilder& builder, const proto::LayerSetDescription& m
                     .step = message.step(),
                     .from_zero = message.from_zero(),
                     .only = {message.only().begin(), message.only().end()},
-                    .without = {message.without().begin(), message.without().end()}};
+                    .without = {message.without().begin(), message.without().end()},
+                    .kinds = message.kinds(),
+                    .of = {message.of().begin(), message.of().end()}};
   if (!is_new_name(builder, path + ".name", message.name())) return;
   builder.flag_names.push_back(rule.name);
   builder.rules.layer_sets.push_back(std::move(rule));

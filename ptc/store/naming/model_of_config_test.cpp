@@ -132,6 +132,64 @@ TEST(ModelOfConfig, FillsInWhatMayBeMissing) {
   EXPECT_EQ(import(replaced(kGpt2, "\"n_inner\": null", "\"n_inner\": 1000")).ffn, 1000);
 }
 
+// Sizes of releases: 671 billion, 1.04 trillion and 31.6 billion parameters, of which 37, 32 and 3.6 work on a token.
+TEST(ModelOfConfig, NamedModelsHaveAsManyParametersAsWereReleased) {
+  const auto billions = [](const char* name) {
+    const absl::StatusOr<model::Model> model = find_model(name);
+    EXPECT_TRUE(model.ok()) << message_of(model.status());
+    return std::pair(static_cast<double>(model->parameter_count()) / 1e9,
+                     static_cast<double>(model->active_parameter_count()) / 1e9);
+  };
+  EXPECT_NEAR(billions("deepseek-v3").first, 671.0, 0.05);
+  EXPECT_NEAR(billions("deepseek-v3").second, 37, 0.6);
+  EXPECT_NEAR(billions("kimi-k2").first, 1026, 1);
+  EXPECT_NEAR(billions("qwen3-235b-a22b").first, 235.1, 0.05);
+  EXPECT_NEAR(billions("nemotron-3-nano").first, 31.6, 0.05);
+  EXPECT_NEAR(billions("nemotron-3-nano").second, 3.6, 0.05);
+  for (const std::string& name : model_names()) EXPECT_TRUE(find_model(name).ok()) << name;
+  EXPECT_EQ(message_of(find_model("qwen3-31b").status()), "unknown model \"qwen3-31b\": did you mean \"qwen3-32b\"?");
+}
+
+// One block a layer, by letters.
+TEST(ModelOfConfig, LayersFollowAPattern) {
+  const std::string config = R"({"architectures": ["NemotronHForCausalLM"], "num_hidden_layers": 4, "hidden_size": 8,
+      "num_attention_heads": 2, "mamba_num_heads": 4, "mamba_head_dim": 4, "ssm_state_size": 2, "n_groups": 2,
+      "intermediate_size": 6, "n_routed_experts": 3, "num_experts_per_tok": 2, "vocab_size": 10,
+      "max_position_embeddings": 16, "hybrid_override_pattern": "M*-E"})";
+  const model::Model model = import(config);
+  const auto has = [&](const std::string& name) {
+    return std::any_of(model.params.begin(), model.params.end(), [&](const auto& param) { return param.name == name; });
+  };
+  EXPECT_TRUE(has("layers.0.state_space.x.weight") && has("layers.1.attention.qkv.weight") &&
+              has("layers.2.mlp.up.weight") && has("layers.3.experts.2.up.weight"));
+  EXPECT_FALSE(has("layers.1.mlp.up.weight") || has("layers.3.attention.qkv.weight"));
+  EXPECT_EQ(model.state, 2);
+  // 2 · 16 + 2 · 4 + 4 rows make z, x, B, C and the time steps.
+  int64_t rows = 0;
+  for (const model::Param& param : model.params)
+    if (param.layer == 0 && param.shape.rank() == 2 && !param.name.ends_with("dense.weight")) rows += param.shape[0];
+  EXPECT_EQ(rows, 44);
+  EXPECT_EQ(message_of(model_of_config(replaced(config, "M*-E", "M*-"), "").status()),
+            "/hybrid_override_pattern: the kinds of 3 layers, the model has 4");
+}
+
+// Windows by the keys that configurations share: a list of kinds, a pattern, the layers behind the first, or all.
+TEST(ModelOfConfig, CountsLayersWithAWindow) {
+  const auto windows = [](const std::string& more) {
+    const model::Model model = import(replaced(kLlama2, "\"hidden_size\"", more + "\"hidden_size\""));
+    return std::pair(model.windowed_layers, model.window);
+  };
+  EXPECT_EQ(windows(""), std::pair(0, int64_t{0}));
+  EXPECT_EQ(windows(R"("sliding_window": 4096, )"), std::pair(32, int64_t{4096}));
+  EXPECT_EQ(windows(R"("sliding_window": 4096, "use_sliding_window": false, )"), std::pair(0, int64_t{0}));
+  EXPECT_EQ(windows(R"("sliding_window": 4096, "use_sliding_window": true, "max_window_layers": 28, )"),
+            std::pair(4, int64_t{4096}));
+  EXPECT_EQ(windows(R"("sliding_window": 512, "sliding_window_pattern": 6, )"), std::pair(27, int64_t{512}));
+  EXPECT_EQ(windows(R"("sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"], )"),
+            std::pair(1, int64_t{128}));
+  EXPECT_EQ(windows(R"("sliding_window": null, )"), std::pair(0, int64_t{0}));
+}
+
 TEST(ModelOfConfig, ReportsAllProblemsAtOnce) {
   const std::string error = error_of(R"({"architectures": ["LlamaForCausalLM"], "hidden_size": -4096,
       "intermediate_size": 11008.5, "max_position_embeddings": "4096", "num_attention_heads": 30,

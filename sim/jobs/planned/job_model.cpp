@@ -7,7 +7,7 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 
 namespace scalai::jobs {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 constexpr double kTokensAStep = 1 << 20;
 constexpr int kSamplesAStep = 1024;
 constexpr int64_t kMostSamples = 1 << 24;  // as in scenarios
-
-const std::map<std::string, model::Optimizer> kOptimizers = {{"adam", model::Optimizer::kAdam},
-                                                             {"sgd", model::Optimizer::kSgdMomentum}};
 
 tensor::DType param_type(const std::string& precision) {
   if (precision == "fp32") return tensor::DType::kF32;
@@ -29,7 +26,7 @@ class JobModelBuilder {
   explicit JobModelBuilder(const JobModelSpec& spec) : spec_(spec) {}
 
   absl::StatusOr<JobModel> build() {
-    take(model::find_model(spec_.model), job_.model);
+    take(store::find_model(spec_.model), job_.model);
     build_numbers();
     build_batch();
     build_schedule();
@@ -50,13 +47,7 @@ class JobModelBuilder {
   }
 
   void build_numbers() {
-    const std::string optimizer = spec_.optimizer.empty() ? "adam" : spec_.optimizer;
-    const auto known = kOptimizers.find(optimizer);
-    if (known != kOptimizers.end()) {
-      job_.recipe.optimizer = known->second;
-    } else {
-      problems_.push_back(fmt::format("unknown optimizer \"{}\" (one of: adam, sgd)", optimizer));
-    }
+    take(model::find_optimizer(spec_.optimizer.empty() ? "adam" : spec_.optimizer), job_.recipe.optimizer);
     const std::string precision = spec_.precision.empty() ? "bf16" : spec_.precision;
     take(step::find_precision(precision, job_.recipe.optimizer), job_.training.precision);
     job_.recipe.param = param_type(precision);
@@ -115,12 +106,11 @@ absl::StatusOr<JobModel> job_model(const JobModelSpec& spec) { return JobModelBu
 
 std::string describe(const JobModel& model) {
   const step::Training& training = model.training;
-  const bool sgd = model.recipe.optimizer == model::Optimizer::kSgdMomentum;
   const std::string micro = model.pins.micro_batch ? fmt::format("{}", *model.pins.micro_batch) : "chosen";
   const std::string recompute = model.pins.recompute ? step::name_of(*model.pins.recompute) : "chosen";
   return fmt::format("{}: batch {}{}, sequence {}, {}, {}, {}, zero {}, micro-batch {}, recompute {}", model.name,
                      training.global_batch, training.whole_batches ? "" : " in uneven parts", training.sequence,
-                     training.precision.name, sgd ? "sgd" : "adam", step::name_of(training.schedule),
+                     training.precision.name, model::name_of(model.recipe.optimizer), step::name_of(training.schedule),
                      model.pins.zero.value_or(1), micro, recompute);
 }
 

@@ -41,7 +41,8 @@ void fused(const Context& c, const Core& core, bool backward, KernelTime& time) 
                      .keys = core.queries(),
                      .head_size = c.model().head_dim,
                      .causal = c.model().causal,
-                     .bytes = (backward ? 2 : 1) * core.qkv() * c.e / core.cp};
+                     .bytes = (backward ? 2 : 1) * core.qkv() * c.e / core.cp,
+                     .share = c.model().attended(c.training().sequence)};
   FusedAttention other = own;
   other.causal = false;
   if (c.model().causal) other.queries /= 2;
@@ -73,6 +74,28 @@ void core_backward(const Context& c, KernelTime& time) {
   time.memory(3 * c.e * core.scores());
   time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e}, c.model().head_dim);
   time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
+}
+
+// Tokens of a chunk of a scan, whose states are written in 32 bits, and the rate of its many small products as a share
+// of large ones.
+constexpr double kChunk = 128, kScanShare = 0.2;
+
+// Mamba-2's convolution, its scan by chunks (Dao and Gu 2024, section 6: B·Cᵀ within a chunk, times x; the state behind
+// each chunk; C times the state before it) and the gated norm.
+void scan_once(const Context& c, double times, KernelTime& time) {
+  const StateSpace& s = c.model().state_space;
+  const double inner = static_cast<double>(s.inner) / c.t, groups = static_cast<double>(s.groups) / c.t;
+  const double state = static_cast<double>(s.state);
+  time.memory(times * 2 * c.e * c.tokens * (inner + 2 * groups));
+  const double small = 2 * kChunk * (groups + inner) + 4 * inner * state;  // operations of a token
+  time.small_products(times * c.tokens * small, kScanShare);
+  time.memory(times * c.tokens * (c.e * (3 * inner + 2 * groups) + 3 * 4 * inner * state / kChunk));
+  time.memory(times * 3 * c.e * c.tokens * inner);
+}
+void scan_forward(const Context& c, KernelTime& time) { scan_once(c, 1, time); }
+void scan_backward(const Context& c, KernelTime& time) {
+  scan_once(c, 1, time);  // again
+  scan_once(c, 2, time);
 }
 
 void norm_forward(const Context& c, KernelTime& time) {

@@ -98,6 +98,9 @@ struct Core {
 void core_forward(const Context& c, KernelTime& time);
 void core_backward(const Context& c, KernelTime& time);
 void rotary(const Context& c, KernelTime& time);
+// Of a state-space block, what lies between its matrices. The backward pass computes it again first.
+void scan_forward(const Context& c, KernelTime& time);
+void scan_backward(const Context& c, KernelTime& time);
 
 void norm_forward(const Context& c, KernelTime& time);
 void norm_backward(const Context& c, KernelTime& time);

@@ -12,5 +12,6 @@ struct BuiltInText {
 };
 std::span<const BuiltInText> built_in_families();
 std::span<const BuiltInText> shared_naming_texts();
+std::string_view named_configs_text();  // of models.json
 
 }  // namespace scalai::store::internal

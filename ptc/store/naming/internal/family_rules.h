@@ -46,6 +46,8 @@ struct LayerSetRule {
   bool from_zero = false;
   std::vector<std::string> only;
   std::vector<std::string> without;
+  std::string kinds;
+  std::vector<std::string> of;
 };
 
 struct RefusedKeyRule {

@@ -16,7 +16,10 @@ namespace scalai::store::internal {
 
 using NumberField = std::variant<int model::Model::*, int64_t model::Model::*>;
 
-inline constexpr std::array<std::pair<std::string_view, NumberField>, 9> kNumberFields = {{
+inline constexpr std::array<std::pair<std::string_view, NumberField>, 12> kNumberFields = {{
+    {"state", &model::Model::state},
+    {"window", &model::Model::window},
+    {"windowed_layers", &model::Model::windowed_layers},
     {"layers", &model::Model::layers},
     {"hidden", &model::Model::hidden},
     {"heads", &model::Model::heads},

@@ -4,7 +4,7 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/state/model/catalogue.h"
+#include "ptc/store/naming/family.h"
 #include "ptc/store/views/internal/opened.h"
 #include "ptc/store/views/internal/opened_folder.h"
 
@@ -19,7 +19,7 @@ absl::StatusOr<KnownModel> with_family(const Families& families, const Family& f
 }
 
 absl::StatusOr<KnownModel> of_catalogue(const Families& families, const std::string& name) {
-  absl::StatusOr<model::Model> model = model::find_model(name);
+  absl::StatusOr<model::Model> model = find_model(name);
   if (!model.ok()) return model.status();
   const absl::StatusOr<Family> family = families.of_model(*model);
   if (!family.ok()) return KnownModel{*std::move(model), std::nullopt, {}, true};

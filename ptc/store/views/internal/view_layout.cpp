@@ -69,11 +69,12 @@ absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoin
     return std::any_of(states.begin(), states.end(), [&](const LogicalState& state) { return state.kind == kind; });
   };
   // All state that there can be; what the checkpoint lacks is left out below.
-  const model::Recipe recipe{
-      .param = tensor::DType::kF16,
-      .master = true,
-      .optimizer = has(model::StateKind::kMomentum) ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam,
-      .previous = has(model::StateKind::kPrevious)};
+  const model::Recipe recipe{.param = tensor::DType::kF16,
+                             .master = true,
+                             .optimizer = !has(model::StateKind::kMomentum)  ? model::Optimizer::kAdam
+                                          : has(model::StateKind::kExpAvgSq) ? model::Optimizer::kMuon
+                                                                             : model::Optimizer::kSgdMomentum,
+                             .previous = has(model::StateKind::kPrevious)};
   std::vector<DeviceId> devices;
   for (int rank = 0; rank < config.world(); ++rank) devices.emplace_back(rank);
   SCALAI_ASSIGN_OR_RETURN(const collection::Collection all,
