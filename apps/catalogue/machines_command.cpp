@@ -43,6 +43,7 @@ std::vector<Constant> constants_of(const GpuKind& gpu) {
        gpu.memory_bytes},
       {"16-bit matrix peak", tflops(gpu.peak_flops), "peak_flops", gpu.peak_flops},
       {"FP8 matrix peak", tflops(gpu.peak_flops_fp8), "peak_flops_fp8", gpu.peak_flops_fp8},
+      {"FP4 matrix peak", tflops(gpu.peak_flops_fp4), "peak_flops_fp4", gpu.peak_flops_fp4},
       {"TF32 matrix peak", tflops(gpu.peak_flops_tf32), "peak_flops_tf32", gpu.peak_flops_tf32},
       {"fp32 vector peak", tflops(gpu.peak_flops_fp32), "peak_flops_fp32", gpu.peak_flops_fp32},
       {"memory bandwidth", rate(gpu.memory_bandwidth_bytes_per_s), "memory_bandwidth_bytes_per_s",

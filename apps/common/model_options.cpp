@@ -23,7 +23,7 @@ model::Recipe recipe_of(const Arguments& arguments) {
                  : precision == "bf16" ? tensor::DType::kBF16
                                        : tensor::DType::kF16;
   recipe.master = precision != "fp32";
-  recipe.optimizer = model::find_optimizer(arguments.text("optimizer")).value();
+  if (arguments.has("optimizer")) recipe.optimizer = model::find_optimizer(arguments.text("optimizer")).value();
   return recipe;
 }
 

@@ -27,8 +27,10 @@ std::vector<OptionSpec> what_trains() {
                     "Number format of gradients (that of --software, or of the precision, if not given).",
                     step::gradient_names(), ""),
       choice_option("optimizer", "O", "Optimizer whose state is kept.", model::optimizer_names(), "adam"),
-      choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
-                    {"1f1b", "gpipe", "2bw"}, "1f1b"),
+      choice_option("schedule", "S",
+                    "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1. zb: zero bubble, with the "
+                    "activations of 1f1b or twice as many.",
+                    {"1f1b", "gpipe", "2bw", "zb-1p", "zb-2p", "dualpipe"}, "1f1b"),
       choice_option("overlap", "O", "What tensor-parallel collectives run beside (that of --software if not given).",
                     choices(step::kOverlapNames), ""),
       choice_option("dp-overlap", "O",
@@ -47,6 +49,13 @@ std::vector<OptionSpec> what_trains() {
                     "(DeepEP, HybridEP); that of --software if not given.",
                     choices(step::kDispatchNames), ""),
       flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
+      text_option("imbalance", "TIMES",
+                  "Tokens of the rank of experts that has the most, over the mean (1 if not given, as benchmarks force "
+                  "it; 1.1 to 1.3 is usual)."),
+      count_option("mtp", "N", "Further tokens that are predicted, each by a layer and the head (DeepSeek-V3: 1)."),
+      text_option("lora", "RANK",
+                  "Adapters of this rank are trained alone, beside all matrices but those of experts; 16,qkv: beside "
+                  "queries, keys and values alone."),
       choice_option("loss", "L",
                     "Kernels of the loss: one for each operation, compiled ones, or one each way that keeps 16 bits "
                     "(that of --software if not given).",

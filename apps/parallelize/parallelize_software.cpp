@@ -2,11 +2,43 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "ptc/base/status.h"
 #include "ptc/cost/step/software.h"
 
 namespace scalai::apps {
 namespace {
+
+// "16", or "16,qkv".
+void read_lora(std::string_view text, Problems& problems, step::Training& training) {
+  training.lora_qkv = text.ends_with(",qkv");
+  if (training.lora_qkv) text.remove_suffix(4);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), training.lora);
+  if (error != std::errc{} || end != text.data() + text.size() || training.lora < 1 || training.lora > 4096)
+    problems.malformed("--lora is a rank from 1 to 4096, as in 16 or 16,qkv");
+}
+
+// What is trained beside the model as it is, and how even.
+void read_extras(const Arguments& arguments, Problems& problems, step::Training& training) {
+  const auto take = [&](const char* option, int64_t most, int& value) {
+    if (!arguments.has(option)) return;
+    const int64_t given = arguments.count(option);
+    if (given < 1 || given > most) problems.malformed(fmt::format("--{} is a number from 1 to {}", option, most));
+    value = static_cast<int>(std::clamp<int64_t>(given, 1, most));
+  };
+  take("mtp", 8, training.mtp);
+  if (arguments.has("lora")) read_lora(arguments.text("lora"), problems, training);
+  if (training.lora > 0 && arguments.has("from"))
+    problems.malformed("--lora and --from exclude each other: collections have no adapters");
+  if (!arguments.has("imbalance")) return;
+  const std::string text = arguments.text("imbalance");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), training.imbalance);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || !(training.imbalance >= 1 && training.imbalance <= 64))
+    problems.malformed("--imbalance is a number from 1 to 64, as in 1.3");
+}
 
 void read_flags(const Arguments& arguments, Problems& problems, step::Training& training) {
   const auto take = [&](const char* option, auto find, auto& value) {
@@ -24,6 +56,7 @@ void read_flags(const Arguments& arguments, Problems& problems, step::Training& 
     if (training.bucket < 1 || training.bucket > kMost)
       problems.malformed(fmt::format("--bucket is a number from 1 to {}", kMost));
   }
+  read_extras(arguments, problems, training);
   training.expert_overlap |= arguments.flag("expert-overlap");
   training.cuda_graphs |= arguments.flag("cuda-graphs");
   training.grouped_experts |= arguments.flag("grouped-experts");
@@ -44,13 +77,15 @@ void read_software(const Arguments& arguments, Problems& problems, ParallelizeRe
   step::Training& training = request.space.base;
   const bool uniform = request.uniform || request.cluster.hosts.empty();
   const std::string gpu = uniform ? request.space.host.gpu.name : request.cluster.hosts.front().gpu.name;
-  const auto trainer = step::train_with(arguments.text("software"), gpu, request.shape, training);
+  std::vector<int>& tried = request.space.zero_stages;  // none where what was given is wrong
+  const int zero = request.space.pins.zero.value_or(tried.empty() ? 1 : tried.front());
+  const auto trainer = step::train_with(arguments.text("software"), gpu, request.shape, training, zero);
   problems.status("--software: ", trainer.status());
   if (trainer.ok()) {
     request.software = trainer->software;
     request.given = decides(arguments, request.shape) ? step::Given::kFlags : trainer->given;
-    const std::vector<int>& zero = trainer->settings.zero;
-    if (!arguments.has("zero") && !zero.empty()) request.space.zero_stages.front() = zero.front();
+    const std::vector<int>& stages = trainer->settings.zero;
+    if (!arguments.has("zero") && !stages.empty()) tried.front() = stages.front();
   }
   read_flags(arguments, problems, training);
 }

@@ -29,6 +29,7 @@ GpuRow row_of(std::string_view line) {
   kind.link_bytes_per_s = number(next_cell(line)) * kGiga;
   kind.pcie_bytes_per_s = number(next_cell(line)) * kGiga;
   kind.peak_flops_fp8 = number(next_cell(line)) * kTera;
+  kind.peak_flops_fp4 = number(next_cell(line)) * kTera;
   kind.peak_flops_tf32 = number(next_cell(line)) * kTera;
   kind.peak_flops_fp32 = number(next_cell(line)) * kTera;
   kind.power_w = number(next_cell(line));

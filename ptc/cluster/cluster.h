@@ -22,6 +22,7 @@ struct GpuKind {
 
   // For the cost models of ptc/cost/step; 0 = unknown.
   double peak_flops_fp8 = 0;   // dense; 0 = no such rate
+  double peak_flops_fp4 = 0;   // likewise
   double peak_flops_tf32 = 0;  // dense matrix peak with fp32 inputs
   double peak_flops_fp32 = 0;  // vector peak
   double power_w = 0;          // board power limit

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -324,7 +325,8 @@ std::optional<double> parse_number(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
-  return error == std::errc{} ? number : std::numeric_limits<double>::infinity();
+  // Out of range: infinity, or what is nearest to 0.
+  return error == std::errc{} ? number : std::strtod(std::string(text).c_str(), nullptr);
 }
 
 bool Binder::set_number(const TextValue& value, const Target& target) {

@@ -295,6 +295,17 @@ class Silent : public google::protobuf::io::ErrorCollector {
 };
 
 // Texts with a few tokens dropped, doubled or swapped: what we accept, protobuf's parser accepts and reads the same.
+// As protobuf has it: what is nearer to 0 than any number is 0.
+TEST(Textproto, NumbersTooSmallAreZero) {
+  Job message;
+  Places places;
+  const std::string text = "search { batch_tolerance: 4.9e-3214 }";
+  Diagnostics diagnostics("x", text);
+  parse_textproto(text, message, diagnostics, places);
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_EQ(message.search().batch_tolerance(), 0);
+}
+
 TEST(Textproto, AgreesWithProtobufOnDamagedTexts) {
   const std::vector<std::string> pieces = {" ", "{",  "}", "<",  ">", "[",  "]", ":",    ",",  ";",
                                            "'", "\"", "#", "\n", "-", "0x", "1", "name", "\\", "."};

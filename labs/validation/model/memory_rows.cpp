@@ -38,7 +38,7 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
       .quantity = row.text("quantity")};
   read.result.published = row.number("published");
   if (row.ok() && read.result.published <= 0) row.problem("published", "must be more than 0");
-  const std::vector<std::string> known = {"state", "activations", "allocated", "reserved", "peak"};
+  const std::vector<std::string> known = {"state", "activations", "allocated", "reserved", "peak", "refused"};
   if (row.ok() && std::count(known.begin(), known.end(), read.quantity) == 0) {
     row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity),
                 fmt::format("known: {}", fmt::join(known, ", ")));
@@ -52,10 +52,19 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
 
 double bytes_of(const TrainingRun& run, const std::string& quantity) {
   const MemoryEstimate memory = memory_of(run.workload());
-  if (quantity == "peak") return memory.bytes();
+  if (quantity == "peak" || quantity == "refused") return memory.bytes();
   if (quantity == "allocated") return memory.worst().bytes();
   if (quantity == "reserved") return memory.worst().bytes() + memory.fragmentation_bytes;
   return quantity == "state" ? state_bytes(memory) : activation_bytes(memory);
+}
+
+// A run that needs `predicted` and ran out of what is published.
+RowResult refused(RowResult result, double predicted) {
+  const double limit = result.published * (1 + kMemoryError);
+  result.group = "memory, refused";
+  conclude(result, predicted, predicted > limit ? 0 : predicted / limit - 1);
+  result.exact = predicted > limit;
+  return result;
 }
 
 }  // namespace
@@ -76,6 +85,7 @@ RowResult memory_result(RowReader& row, const Models& models) {
   const bool part = memory.quantity == "state" || memory.quantity == "activations";
   result.group = "memory, " + (part ? memory.quantity : "peak");
   result.held_out = row.table().held_out(result.label);
+  if (memory.quantity == "refused") return refused(std::move(result), predicted);
   conclude(result, predicted, predicted / result.published - 1);
   return result;
 }

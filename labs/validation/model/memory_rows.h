@@ -16,6 +16,8 @@ namespace scalai::step::validation {
 //   allocated    all that PyTorch's tensors take in the worst stage
 //   reserved     also what its allocator holds beside them
 //   peak         also the CUDA context and NCCL's buffers, as nvidia-smi counts
+//   refused      likewise, of a run that did not fit `published`. Exact, and without error, where a layout that is
+//                named would be refused: beyond the memory and the error of peaks (kMemoryError)
 RowResult memory_result(RowReader& row, const Models& models);
 RowResult ratio_result(RowReader& row, const Models& models);
 std::vector<std::string> memory_columns();

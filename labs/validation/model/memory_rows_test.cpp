@@ -48,6 +48,19 @@ TEST(MemoryRows, AreHeldOutByTheirNames) {
   EXPECT_GT(held, 0);
 }
 
+// 22 billion parameters over 8 GPUs: 46 GiB of state and 59 of activations do not fit 80 GiB, nor would they 90.
+TEST(MemoryRows, WhatRanOutOfMemoryIsToBeRefused) {
+  const RowResult refused = memory_of_row("quantity=refused published=80");
+  EXPECT_TRUE(refused.exact);
+  EXPECT_EQ(refused.error, 0);
+  EXPECT_EQ(refused.group, "memory, refused");
+  const RowResult accepted = memory_of_row("quantity=refused published=120");
+  EXPECT_FALSE(accepted.exact);
+  EXPECT_NEAR(accepted.error, accepted.predicted / (120 * 1.081) - 1, 1e-12);
+  // What fits on paper and is within the error of peaks is accepted, and so a row that is missed.
+  EXPECT_FALSE(memory_of_row("quantity=refused published=" + std::to_string(refused.predicted / 1.05)).exact);
+}
+
 TEST(MemoryRows, ActivationsOfAllLayers) {
   // 48 layers · s·b·h·(10 + 24/t + 5as/(ht)) bytes.
   const double bytes = 48 * 2048.0 * 4 * 6144 * (10 + 24 / 8.0 + 5 * 64 * 2048 / (6144 * 8.0));

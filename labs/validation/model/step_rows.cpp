@@ -40,7 +40,7 @@ void add_presets(const TrainingRun& run, RowResult& result) {
     if (priced.step_s == 0) result.refused = priced.problem;
     return priced.step_s == 0 ? std::nullopt : std::optional<double>(priced.step_s / result.published_s - 1);
   };
-  result.guessed_error = error(default_software(run.host.gpu.name));
+  result.guessed_error = error(default_software(run.host.gpu.name, run.config.zero));
   result.refused.clear();
   if (!run.software.empty()) result.named_error = error(find_software(run.software).value());
 }
@@ -72,8 +72,8 @@ RowResult step_result(RowReader& row, const Models& models) {
   result.group = row.apart() ? kApart : group_of(run);
   result.assumed = priced.assumed;
   result.problem = priced.problem;
-  result.machine =
-      fmt::format("{} {}", run.host.gpu.name, run.training.precision.math == Math::kFP8 ? "fp8" : "16-bit");
+  result.machine = fmt::format("{} {}", run.host.gpu.name,
+                               is_narrow(run.training.precision.math) ? run.training.precision.name : "16-bit");
   result.published_s = step_seconds(result.published, unit, run);
   result.model_peak_s = model_peak_seconds(run);
   result.hardware_peak_s = hardware_peak_seconds(run);

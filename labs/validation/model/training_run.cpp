@@ -46,6 +46,10 @@ Training read_training(RowReader& row, TrainingRun& run) {
   training.expert_overlap = row.flag("expert_overlap", false);
   training.cuda_graphs = row.flag("cuda_graphs", false);
   training.grouped_experts = row.flag("grouped_experts", false);
+  training.imbalance = row.number("imbalance", 1);
+  training.mtp = row.count("mtp", 0);
+  training.lora = row.count("lora", 0);
+  training.lora_qkv = row.flag("lora_qkv", false);
   training.offloaded_layers = row.count("offloaded_layers", 0);
   Recompute offloaded;
   take(find_recompute(row.text("offloaded_modules", "none")), "offloaded_modules", row, offloaded);
@@ -68,6 +72,14 @@ void read_config(RowReader& row, TrainingRun& run) {
   config.zero = row.count("zero", 0);
   run.search_vpp = row.text("vpp", "1") == "search";
   config.vpp = run.search_vpp ? 1 : row.count("vpp", 1);
+  if (row.has("stages")) {  // as layouts have them
+    const auto given =
+        collection::parse_layout_fields(fmt::format("pp{},vpp{},stages={}", config.pp, config.vpp, row.text("stages")));
+    if (given.ok())
+      config.stages = given->config.stages;
+    else
+      row.problem("stages", "layers of each virtual stage, as in 8:8:5");
+  }
   const int gpus = row.count("gpus");
   const int one_replica = config.tp * config.pp * config.cp;
   if (one_replica > 0 && gpus > 0 && gpus % one_replica == 0) {
@@ -153,6 +165,7 @@ std::vector<std::string> run_columns() {
           "ep",
           "etp",
           "vpp",
+          "stages",
           "zero",
           "batch",
           "sequence",
@@ -169,6 +182,10 @@ std::vector<std::string> run_columns() {
           "expert_overlap",
           "cuda_graphs",
           "grouped_experts",
+          "imbalance",
+          "mtp",
+          "lora",
+          "lora_qkv",
           "offloaded_layers",
           "offloaded_modules",
           "overlap",
@@ -253,7 +270,10 @@ PricedRun price_by_preset(const TrainingRun& run, const Software& software) {
                     .micro_batch = run.training.micro_batch,
                     .sequence = run.training.sequence,
                     .precision = find_precision(run.training.precision.name).value(),
-                    .schedule = run.training.schedule};
+                    .schedule = run.training.schedule,
+                    .mtp = run.training.mtp,
+                    .lora = run.training.lora,
+                    .lora_qkv = run.training.lora_qkv};
   const SoftwareUse use = {.gpu_kind = run.host.gpu.name, .experts = run.model.experts > 0};
   apply(settings_of(software, use, plain.training.precision.math), plain.training);
   return fastest(plain, {Recompute::kNone, Recompute::kSelective, Recompute::kFull},

@@ -15,7 +15,7 @@ double tokens_of(const TrainingRun& run) {
 }
 
 double model_flops_of(const TrainingRun& run) {
-  return model_flops(run.model, run.training.global_batch, run.training.sequence);
+  return model_flops(run.model, run.training.global_batch, run.training.sequence, run.training.mtp);
 }
 
 double causal_flops(const TrainingRun& run) {

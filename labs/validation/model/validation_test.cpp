@@ -234,16 +234,23 @@ TEST_F(BuiltIn, IntervalsHoldForSourcesThatAreLeftOut) {
   }
 }
 
-// A run that was published ran. Two are refused with their software named, which must have kept less: PTD-P's ZeRO-3,
-// and KempnerForge's FSDP, which prints 128.5 of 141 GB.
+// A run that was published ran. One is refused with its software named, which must have kept less: PTD-P's ZeRO-3.
 TEST_F(BuiltIn, WhatRanIsNotRefused) {
   std::vector<std::string> refused;
   for (const TableResult& table : *tables_) {
     for (const RowResult& row : table.rows)
       if (!row.refused.empty()) refused.push_back(table.table.name + ": " + row.label + ": " + row.refused);
   }
-  EXPECT_THAT(refused, ElementsAre("kempner_scale_h200: 70B 8 GPUs: needs 157 GiB of memory a GPU",
-                                   "ptdp_table2: ZeRO-3 529.6B, 640 GPUs: needs 87 GiB of memory a GPU"));
+  EXPECT_THAT(refused, ElementsAre("ptdp_table2: ZeRO-3 529.6B, 640 GPUs: needs 87 GiB of memory a GPU"));
+}
+
+// What ran out of memory: 16 of 28 configurations are refused, to within the error of peaks.
+TEST_F(BuiltIn, WhatRanOutOfMemoryIsRefused) {
+  for (const TableResult& table : *tables_) {
+    if (table.table.name == "out_of_memory") {
+      EXPECT_GE(table.exact, 15) << "of " << table.rows.size();
+    }
+  }
 }
 
 TEST_F(BuiltIn, EveryRowIsPriced) {

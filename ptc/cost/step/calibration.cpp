@@ -17,13 +17,13 @@ constexpr ByGiven by_given(std::string_view group, bool calibrated, int rows, do
            {group, calibrated, named, named_low, named_high, Given::kSoftware},
            {group, calibrated, guessed, guessed_low, guessed_high, Given::kNothing}}};
 }
-constexpr ByGiven kA100 = by_given("dense A100 16-bit", true, 291, 0.89, 1.18, 565, 0.86, 1.59, 556, 0.99, 2.18);
-constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 74, 0.90, 1.09, 152, 0.75, 1.45, 163, 0.97, 2.24);
-constexpr ByGiven kH100Fp8 = by_given("dense H100 FP8", true, 72, 0.94, 1.12, 152, 0.92, 1.15, 152, 0.92, 1.97);
-constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 39, 0.92, 1.30, 96, 0.73, 2.86, 104, 0.74, 4.15);
-constexpr ByGiven kExperts = by_given("experts", true, 145, 0.87, 1.60, 309, 0.76, 4.87, 335, 0.87, 5.08);
+constexpr ByGiven kA100 = by_given("dense A100 16-bit", true, 306, 0.89, 1.18, 589, 0.86, 1.57, 580, 0.98, 2.15);
+constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 74, 0.90, 1.09, 152, 0.75, 1.45, 163, 0.86, 1.66);
+constexpr ByGiven kH100Fp8 = by_given("dense H100 FP8", true, 72, 0.94, 1.12, 153, 0.91, 1.15, 153, 0.90, 1.78);
+constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 39, 0.92, 1.30, 118, 0.74, 2.86, 126, 0.69, 2.79);
+constexpr ByGiven kExperts = by_given("experts", true, 145, 0.87, 1.60, 358, 0.70, 2.45, 388, 0.78, 4.32);
 // Few rows of each of many kinds: the widest interval of all dense ones.
-constexpr ByGiven kOther = by_given("other GPUs", false, 15, 0.85, 1.30, 62, 0.73, 2.86, 68, 0.74, 4.15);
+constexpr ByGiven kOther = by_given("other GPUs", false, 15, 0.86, 1.30, 51, 0.74, 2.86, 68, 0.69, 2.79);
 
 }  // namespace
 
@@ -33,7 +33,7 @@ StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts, Given 
       gpu.starts_with("b200-") || gpu.starts_with("gb200-") || gpu.starts_with("b300-") || gpu.starts_with("gb300-");
   const ByGiven* group = blackwell ? &kBlackwell : &kOther;
   if (a100) group = &kA100;
-  if (h100) group = math == Math::kFP8 ? &kH100Fp8 : &kH100;
+  if (h100) group = is_narrow(math) ? &kH100Fp8 : &kH100;
   if (experts) group = &kExperts;  // the widest
   StepAccuracy found = (*group)[static_cast<size_t>(given)];
   found.calibrated = a100 || h100 || blackwell;

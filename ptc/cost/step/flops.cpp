@@ -64,24 +64,24 @@ double operations_again(const ModelShape& m) {
 // Layers that are computed again as a whole.
 int whole_layers(const Workload& w) {
   int layers = 0;
-  for (const int chunk : collection::layers_per_stage(w.config, w.model.layers))
-    layers += w.training.recompute.whole_layers(chunk);
+  for (const int chunk : layers_per_stage(w)) layers += w.training.recompute.whole_layers(chunk);
   return layers;
 }
 
 }  // namespace
 
-double model_flops(const ModelShape& model, int global_batch, int sequence) {
+double model_flops(const ModelShape& model, int global_batch, int sequence, int mtp) {
   if (model.heads == 0) return model.flops_per_sample * global_batch;
   const double layer = 2 * layer_matrices(model) + core_flops(model, sequence);
-  const double logits = 2.0 * static_cast<double>(model.hidden) * static_cast<double>(model.vocab);
-  return 3 * (model.layers * layer + logits) * tokens_of(global_batch, sequence);
+  const double h = static_cast<double>(model.hidden), logits = 2 * h * static_cast<double>(model.vocab);
+  const double further = mtp * (layer + 2 * 2 * h * h + logits);
+  return 3 * (model.layers * layer + logits + further) * tokens_of(global_batch, sequence);
 }
 
 double hardware_flops(const Workload& workload) {
   const ModelShape& model = workload.model;
   const Training& training = workload.training;
-  const double flops = model_flops(model, training.global_batch, training.sequence);
+  const double flops = model_flops(model, training.global_batch, training.sequence, training.mtp);
   if (model.heads == 0) return flops;
   double again = 0;  // of a token
   switch (training.recompute.kind) {

@@ -22,6 +22,9 @@ using collection::ParallelConfig;
 // Kinds whose own shares the catalogue does not have are taken to be as those of their generation that were measured
 // (docs/parallelizer.md): with FP8 as H100, else as A100.
 constexpr double kMatrix = 0.76, kMatrixOfFp8Kinds = 0.57, kMatrixFp8 = 0.52;
+// Of FP4 peaks, fitted on Llama 3 in NVFP4 (results/perfmodel, bridge_nvfp4). cuBLAS's largest products alone reach
+// 0.53 on GB200 (github.com/egmsft/AI-benchmarking-guide, ND GB200 v6, 32768³).
+constexpr double kMatrixFp4 = 0.39;
 constexpr double kMemory = 0.8;
 constexpr double kVectorPart = 16;  // of the 16-bit matrix peak, where the vector peak is unknown
 
@@ -262,7 +265,10 @@ Efficiency efficiency_of(const cluster::GpuKind& gpu, Math math) {
                    .memory = or_typical(gpu.memory_efficiency, kMemory),
                    .link = cluster::link_share(gpu),
                    .network = cluster::network_share(gpu)};
-  if (math == Math::kFP8 && fp8) found.matrix = or_typical(gpu.matrix_efficiency_fp8, kMatrixFp8);
+  if (math == Math::kFP4 && gpu.peak_flops_fp4 > 0)
+    found.matrix = kMatrixFp4;
+  else if (is_narrow(math) && fp8)
+    found.matrix = or_typical(gpu.matrix_efficiency_fp8, kMatrixFp8);
   return found;
 }
 
@@ -271,6 +277,9 @@ double peak_flops(const cluster::GpuKind& gpu, Math math) {
   switch (math) {
     case Math::kF32: return vector;
     case Math::kTF32: return gpu.peak_flops_tf32 > 0 ? gpu.peak_flops_tf32 : vector;
+    case Math::kFP4:
+      if (gpu.peak_flops_fp4 > 0) return gpu.peak_flops_fp4;
+      [[fallthrough]];
     case Math::kFP8: return gpu.peak_flops_fp8 > 0 ? gpu.peak_flops_fp8 : gpu.peak_flops;
     case Math::kF16:
     case Math::kBF16: break;

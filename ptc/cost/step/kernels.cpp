@@ -121,13 +121,13 @@ GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   if (gpu.gpu.peak_flops_fp8 > 0)
     rates.flash_forward = kFp8KindsFlashForward, rates.flash_backward = kFp8KindsFlashBackward;
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
-  if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
+  if (tuned && !is_narrow(math)) rates.product_flops *= kTunedMatrix;
   if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
   if (tuned) rates.softmax_elements = kTunedSoftmax;
   if (kernels == Kernels::kEarly) set_early_flash(gpu.gpu, rates);
   if (gpu.memory_bytes_per_s > 0) rates.bytes_per_s = gpu.memory_bytes_per_s;
   rates.attention_flops = rates.product_flops;
-  if (math == Math::kFP8) {
+  if (is_narrow(math)) {
     rates.attention_flops = peak_flops(gpu.gpu, Math::kBF16) * efficiency_of(gpu.gpu, Math::kBF16).matrix * gpu.speed *
                             gpu.slowest * (tuned ? kTunedMatrix : 1);
   }

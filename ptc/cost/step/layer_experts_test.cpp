@@ -1,6 +1,7 @@
 // What experts cost beside their products: biases, places of FP8 tokens, and messages beside another micro-batch.
 #include <gtest/gtest.h>
 
+#include "ptc/cost/step/internal/expert_kernels.h"
 #include "ptc/cost/step/layer_work.h"
 #include "ptc/cost/step/testing/step.h"
 

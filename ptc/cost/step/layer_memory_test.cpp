@@ -5,6 +5,8 @@
 
 #include "ptc/base/status.h"
 #include "ptc/cost/step/memory.h"
+#include "ptc/cost/step/schedule.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::step {
 namespace layer_memory_test {
@@ -164,6 +166,64 @@ TEST(Recomputation, ModulesAreOfTheLayersThatHaveThem) {
   EXPECT_DOUBLE_EQ(kept("none"), 0.75 * sparse + 0.25 * (without + dense));
   EXPECT_DOUBLE_EQ(kept("none") - kept("mlp"), 0.25 * dense);
   EXPECT_DOUBLE_EQ(kept("none") - kept("moe"), 0.75 * (sparse - without));
+}
+
+// DeepSeek-V3 over 16 stages: a layer works with 0.6 billion parameters of a token, a head in 16 bits as much as 3 such
+// layers in 8, so that the last stage, with a further token's layer and both heads, keeps one of 61.
+TEST(StateOfModelsOf2026, TheLastStageHasFewerLayersWhereItPredictsFurtherTokens) {
+  ModelShape model = transformer_shape(
+      {.name = "g", .layers = 61, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000, .sequence = 16});
+  Training training = {.global_batch = 8, .micro_batch = 1, .sequence = 16, .precision = find_precision("fp8").value()};
+  const collection::ParallelConfig config = {.pp = 16};
+  EXPECT_EQ(layers_per_stage({model, config, training}), collection::layers_per_stage(config, 61));
+  training.mtp = 1;
+  std::vector<int> expected(16, 4);
+  expected.back() = 1;
+  EXPECT_EQ(layers_per_stage({model, config, training}), expected);
+  const collection::ParallelConfig named = {.pp = 2, .stages = {31, 30}};
+  EXPECT_EQ(layers_per_stage({model, named, training}), named.stages);
+}
+
+// LoRA of rank 4 in a layer of GPT with h = 8: 4 · (8 + 24 + 8 + 8 + 8 + 32 + 32 + 8) elements have gradients and
+// state.
+TEST(StateOfModelsOf2026, AdaptersAreTrainedAlone) {
+  const ModelShape model = transformer_shape(
+      {.name = "g", .layers = 3, .hidden = 8, .heads = 4, .biases = true, .vocab = 300, .sequence = 16});
+  Training training = {
+      .global_batch = 8, .micro_batch = 2, .sequence = 16, .precision = find_precision("bf16").value(), .lora = 4};
+  const StageMemory memory = memory_of({model, {}, training}).stages.front();
+  const double adapters = 3 * 4 * (8 + 24 + 8 + 8 + 8 + 32 + 32 + 8);
+  EXPECT_DOUBLE_EQ(memory.bytes(memory_term::kGradients), 4 * adapters);
+  EXPECT_DOUBLE_EQ(memory.bytes(memory_term::kOptimizer), 12 * adapters);
+  training.lora = 0;
+  EXPECT_EQ(memory.bytes(memory_term::kParameters),
+            memory_of({model, {}, training}).stages.front().bytes(memory_term::kParameters));
+}
+
+// A further token is predicted by a layer on the last stage and by the head once more.
+TEST(StateOfModelsOf2026, FurtherTokensHaveALayerEach) {
+  const ModelShape model = transformer_shape(
+      {.name = "g", .layers = 4, .hidden = 8, .heads = 4, .biases = true, .vocab = 300, .sequence = 16});
+  Training training = {
+      .global_batch = 8, .micro_batch = 2, .sequence = 16, .precision = find_precision("bf16").value()};
+  const MemoryEstimate none = memory_of({model, {.pp = 2, .stages = {2, 2}}, training});
+  training.mtp = 1;
+  const MemoryEstimate one = memory_of({model, {.pp = 2, .stages = {2, 2}}, training});
+  EXPECT_EQ(one.stages[0].bytes(), none.stages[0].bytes());
+  const double layer = static_cast<double>(model.layer_cut_params + model.layer_replicated_params);
+  EXPECT_DOUBLE_EQ(one.stages[1].bytes(memory_term::kParameters) - none.stages[1].bytes(memory_term::kParameters),
+                   2 * layer);
+  EXPECT_DOUBLE_EQ(one.stages[1].bytes(memory_term::kLogits), 2 * none.stages[1].bytes(memory_term::kLogits));
+}
+
+// With the activations of 1F1B's first stage on every one, twice as many, one more.
+TEST(InFlight, ZeroBubblesKeepActivationsForGradientsOfWeights) {
+  for (const int stage : {0, 3, 7}) {
+    EXPECT_EQ(in_flight({.schedule = Schedule::kZeroBubble1, .pp = 8, .micro_batches = 24}, stage), 8);
+    EXPECT_EQ(in_flight({.schedule = Schedule::kZeroBubble2, .pp = 8, .micro_batches = 24}, stage), 16);
+    EXPECT_EQ(in_flight({.schedule = Schedule::kDualPipe, .pp = 8, .micro_batches = 24}, stage), 9);
+    EXPECT_EQ(in_flight({.schedule = Schedule::kZeroBubble2, .pp = 8, .micro_batches = 10}, stage), 10);
+  }
 }
 
 }  // namespace layer_memory_test

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ptc/cost/step/internal/expert_kernels.h"
 #include "ptc/cost/step/internal/layer_kernels.h"
 
 namespace scalai::step {
@@ -16,10 +17,6 @@ constexpr double kOverlapCost = 0.15;
 // profile of Qwen3-30B on 16 H100 has 463,348 kernels in a step of 64 micro-batches and 48 layers (Megatron-Bridge):
 // 151 a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
 constexpr double kRoutingForward = 30, kRoutingBackward = 43;
-
-// Kernels that make one operand FP8: its largest value, the scale, the cast (Transformer Engine, current scaling); with
-// MXFP8 the cast and the scales' order for the product and for its transpose.
-constexpr double kCastKernels = 3;
 
 // Keys and values around the ring, each of cp − 1 steps beside a cp-th of attention.
 Communication context_ring(const Context& c, double core_s, double factor) {
@@ -60,9 +57,25 @@ void inner_forward(const Context& c, const Block& block, ChunkWork& work) {
   add(beside(c, Overlap::kAll, scatter, block.row.forward_s(c), 1 / c.t), work.tp);
 }
 
+// The norms of a block.
+void norms_forward(const Context& c, ChunkWork& work) {
+  KernelTime norm(c.rates);
+  norm_forward(c, norm);
+  ChunkWork each;
+  add(norm, each);
+  work = together(work, times(each, c.model().blocks.norms));
+}
+void norms_backward(const Context& c, ChunkWork& work) {
+  KernelTime norm(c.rates);
+  norm_backward(c, norm);
+  ChunkWork each;
+  add(norm, each);
+  work = together(work, times(each, c.model().blocks.norms));
+}
+
 void norm_and_residual(const Context& c, ChunkWork& work) {
+  norms_forward(c, work);
   KernelTime time(c.rates);
-  norm_forward(c, time);
   residual_forward(c, time);
   add(time, work);
 }
@@ -80,6 +93,7 @@ void inner_backward(const Context& c, const Block& block, ChunkWork& work) {
   block.column.input_gradient(time);
   block.column.weight_gradient(time);
   add(time, work);
+  work.weights_s += block.row.weight_gradient_s(c) + block.column.weight_gradient_s(c);
   add(block.middle_backward, work);
   if (c.t <= 1) return;
   const double column_weight_s = block.column.weight_gradient_s(c);
@@ -98,29 +112,11 @@ void block_backward(const Context& c, const Block& block, ChunkWork& work) {
   inner_backward(c, block, work);
   KernelTime time(c.rates);
   residual_backward(c, time);
-  norm_backward(c, time);
   add(time, work);
+  norms_backward(c, work);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------
-
-struct Experts {
-  double routed;  // token copies that a rank sends to experts
-  double rows;    // token copies that each local expert gets
-  double local;   // experts on a rank
-  double etp;
-  double ffn;  // of an expert on a rank
-  explicit Experts(const Context& c) {
-    const collection::ParallelConfig& config = c.workload.config;
-    etp = config.etp;
-    ffn = static_cast<double>(c.model().ffn) / etp;
-    local = static_cast<double>(c.model().experts) / config.ep;
-    routed = c.tokens / c.t * c.model().experts_per_token;
-    rows = routed * etp / local;
-  }
-  Linear first(const Context& c) const { return {c, rows, c.h, ffn * (c.model().gated ? 2 : 1), local}; }
-  Linear second(const Context& c) const { return {c, rows, ffn, c.h, local}; }
-};
 
 Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
   const double bytes = experts.routed * c.h * c.e, k = c.model().experts_per_token;
@@ -150,66 +146,6 @@ void overlap_trips(const Context& c, const Experts& experts, const LayerWork& ot
   add(exposed(back, others.backward.seconds()), work.forward.ep);
   add(exposed(back, others.forward.seconds()), work.backward.ep);
   add(exposed(there, sparse_forward_s), work.backward.ep);
-}
-
-// FP8: each local expert's rows are cast by kernels of their own before each of two products.
-void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
-  if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
-}
-
-// FP8: tokens of each expert are copied to places that products can start at, and results back. Whole-step graphs need
-// dispatchers that do so themselves.
-void pad_experts(const Context& c, const Experts& experts, KernelTime& time) {
-  if (!c.fp8() || c.training().cuda_graphs) return;
-  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
-    time.memory(2 * c.e * experts.rows * experts.local * c.h);
-}
-
-// All-to-all: what came of each rank is sorted by local expert, and back (token_dispatcher.py, sort_chunks_by_idxs of
-// MoEAlltoAllTokenDispatcher). Other dispatchers put tokens into their places at once.
-void sort_by_expert(const Context& c, const Experts& experts, KernelTime& time) {
-  if (c.training().dispatch == Dispatch::kOnce || c.workload.config.ep == 1 || experts.local <= 1) return;
-  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
-    time.memory(2 * c.e * experts.rows * experts.local * c.h);
-}
-
-// Experts with biases are GPT-OSS's, whose gate and linear half are clamped, each by a kernel of its own, and put
-// together again before the non-linearity (fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
-bool clamps(const Context& c) { return c.model().biases && c.model().gated && !c.training().cuda_graphs; }
-void clamp_forward(const Context& c, double elements, KernelTime& time) {
-  if (!clamps(c)) return;
-  for (int half = 0; half < 2; ++half) time.memory(2 * c.e * elements);
-  time.memory(4 * c.e * elements);
-}
-// Each half's gradient by what was clamped, and both put together.
-void clamp_backward(const Context& c, double elements, KernelTime& time) {
-  if (!clamps(c)) return;
-  for (int half = 0; half < 2; ++half) time.memory(3 * c.e * elements);
-  time.memory(4 * c.e * elements);
-}
-
-// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the
-// token (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
-void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
-  if (!c.model().biases || c.training().cuda_graphs) return;
-  const double elements = experts.rows * experts.local * c.h;
-  time.memory_of_each((4 + (c.e + 4 + 4) + (4 + 4) + (4 + c.e)) * elements, 2 * experts.local + 2);
-}
-// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each
-// multiplied, written and summed. Before the first product, sums of its larger bias.
-void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
-  if (!c.model().biases || c.training().cuda_graphs) return;
-  const double rows = experts.rows * experts.local;
-  time.memory_of_each(((c.e + 4) + (4 + c.e) + 2 * c.e + 2 * (4 + 4 + 4)) * rows * c.h, 5 * experts.local + 2);
-  time.memory_of_each(c.e * rows * experts.ffn * (c.model().gated ? 2 : 1), experts.local);
-}
-
-// The non-linearity of all local experts, and its result as the operand of the second product.
-void expert_activation(const Context& c, const Experts& experts, KernelTime& time) {
-  const double rows = experts.rows * experts.local;
-  clamp_forward(c, rows * experts.ffn, time);
-  activation_forward(c, rows, experts.ffn, time);
-  cast(c, rows * experts.ffn, time);
 }
 
 // Router, permutation and products of the experts, without what their messages take.
@@ -252,11 +188,12 @@ void experts_backward(const Context& c, ChunkWork& work) {
     linear->input_gradient(time);
     linear->weight_gradient(time);
   }
+  work.weights_s += first.weight_gradient_s(c) + second.weight_gradient_s(c);
   activation_backward(c, experts.rows * experts.local, experts.ffn, time);
   clamp_backward(c, experts.rows * experts.local * experts.ffn, time);
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
-  norm_backward(c, time);
   add(time, work);
+  norms_backward(c, work);
 }
 
 Block feed_forward_block(const Context& c, int64_t width) {
@@ -313,10 +250,15 @@ Block attention_block(const Context& c) {
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
               .cast_elements = c.tokens * q};
+  block.column.adapted = block.column.frozen;
+  // Norms of queries and keys, one kernel each way and 2 elements moved forward, 5 backward.
+  const double normed = m.query_norms ? c.tokens * (q + kv / 2) : 0;
+  block.middle_forward.memory(2 * c.e * normed);
   rotary(c, block.middle_forward);
   core_forward(c, block.middle_forward);
   core_backward(c, block.middle_backward);
   rotary(c, block.middle_backward);
+  block.middle_backward.memory(5 * c.e * normed);
   return block;
 }
 
@@ -423,7 +365,8 @@ ChunkWork times(const ChunkWork& one, double factor) {
           .tp = times(one.tp, factor),
           .cp = times(one.cp, factor),
           .ep = times(one.ep, factor),
-          .dp = times(one.dp, factor)};
+          .dp = times(one.dp, factor),
+          .weights_s = one.weights_s * factor};
 }
 
 ChunkWork together(const ChunkWork& a, const ChunkWork& b) {
@@ -433,7 +376,8 @@ ChunkWork together(const ChunkWork& a, const ChunkWork& b) {
           .tp = together(a.tp, b.tp),
           .cp = together(a.cp, b.cp),
           .ep = together(a.ep, b.ep),
-          .dp = together(a.dp, b.dp)};
+          .dp = together(a.dp, b.dp),
+          .weights_s = a.weights_s + b.weights_s};
 }
 
 LayerWork times(const LayerWork& one, double factor) {
@@ -463,65 +407,6 @@ LayerWork layer_work(const Workload& workload, const Hardware& hardware, const S
     case Recompute::Kind::kModules: modules_again(c, work.backward); break;
     case Recompute::Kind::kOperations: operations_again(c, work.backward); break;
     case Recompute::Kind::kLayers: work.backward = together(work.backward, work.forward);
-  }
-  return work;
-}
-
-LayerWork first_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
-  const Context c(workload, hardware, gpu);
-  LayerWork work;
-  KernelTime forward(c.rates), backward(c.rates);
-  forward.memory(2 * c.e * c.tokens * c.h);
-  if (c.model().dropout) forward.memory((2 * c.e + 1) * c.outside * c.h);
-  if (c.model().dropout) backward.memory((2 * c.e + 1) * c.outside * c.h);
-  backward.memory((c.e + c.gradient_bytes()) * c.tokens * c.h);
-  add(forward, work.forward);
-  add(backward, work.backward);
-  const Collective kind = c.sequence_parallel ? Collective::kReduceScatter : Collective::kAllReduce;
-  work.forward.tp = c.tensor(kind);
-  if (c.sequence_parallel) work.backward.tp = c.tensor(Collective::kAllGather);
-  return work;
-}
-
-// Bytes a logit of `e` bytes that the loss reads and writes, a kernel each.
-struct LossBytes {
-  std::vector<double> forward, backward;
-};
-LossBytes loss_bytes(Loss loss, double e) {
-  switch (loss) {
-    // To 32 bits, maximum, difference, exponential, sum, quotient; back: copy, scale, to 16 bits.
-    case Loss::kSeparate: return {{e + 4, 4, 8, 8, 4, 8}, {8, 8, 4 + e}};
-    // To 32 bits with the maximum; difference, exponential and sum; quotient; back: scale and to 16 bits.
-    case Loss::kCompiled: return {{e + 4, 8, 8}, {8 + e}};
-    // Read for maximum and sum, read and replaced by the gradient; back: scaled.
-    case Loss::kFused: return {{3 * e}, {2 * e}};
-  }
-  return {};
-}
-
-LayerWork last_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
-  const Context c(workload, hardware, gpu);
-  const double vocab = static_cast<double>(c.model().vocab) / c.t, logits = c.tokens * vocab;
-  // Logits stay in 16 bits also where the layers are FP8; the loss is in 32.
-  const Product product{c.tokens, vocab, c.h, 1, c.e, c.e};
-  LayerWork work;
-  KernelTime forward(c.rates), backward(c.rates);
-  norm_forward(c, forward);
-  forward.product_in_16_bits(product);
-  const LossBytes loss = loss_bytes(workload.training.loss_kernels(), c.e);
-  for (const double bytes : loss.forward) forward.memory(bytes * logits);
-  for (const double bytes : loss.backward) backward.memory(bytes * logits);
-  backward.product_in_16_bits({c.tokens, c.h, vocab, 1, c.e, c.e});
-  backward.product_in_16_bits({vocab, c.h, c.tokens, 1, c.e, c.gradient_bytes()});
-  norm_backward(c, backward);
-  add(forward, work.forward);
-  add(backward, work.backward);
-  if (c.t <= 1) return work;
-  if (c.sequence_parallel) {
-    work.forward.tp = c.tensor(Collective::kAllGather);
-    work.backward.tp = c.tensor(Collective::kReduceScatter);
-  } else {
-    work.backward.tp = c.tensor(Collective::kAllReduce);
   }
   return work;
 }

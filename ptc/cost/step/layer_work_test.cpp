@@ -32,53 +32,6 @@ TEST(LayerWork, ProductsAreWhatTheFlopsSayAndAThirdOfThemForward) {
   EXPECT_NEAR(work.backward.matrix_s / work.forward.matrix_s, 2, 0.1);
 }
 
-// A layer is the mean of the model's layers: each block as often as they have it.
-TEST(LayerWork, IsTheSumOfItsBlocks) {
-  const Training training = test_training(1);
-  ModelShape model = test_gpt(4096, 32);
-  model.state_space = {.inner = 8192, .groups = 1024, .heads = 128, .state = 128};
-  model.experts = 8;
-  model.experts_per_token = 2;
-  const auto with = [&](const Blocks& blocks) {
-    model.blocks = blocks;
-    return layer(model, {}, training);
-  };
-  const LayerWork attention = with({.attention = 1}), mamba = with({.attention = 0, .state_space = 1});
-  const LayerWork dense = with({.attention = 0, .dense = 1}), sparse = with({.attention = 0, .sparse = 1});
-  const LayerWork all = with({.attention = 0.25, .state_space = 0.5, .dense = 0.125, .sparse = 0.75});
-  const auto sum = [&](auto of) {
-    return 0.25 * of(attention) + 0.5 * of(mamba) + 0.125 * of(dense) + 0.75 * of(sparse);
-  };
-  const auto forward_s = [](const LayerWork& work) { return work.forward.seconds(); };
-  const auto backward_s = [](const LayerWork& work) { return work.backward.seconds(); };
-  EXPECT_NEAR(forward_s(all), sum(forward_s), 1e-12);
-  EXPECT_NEAR(backward_s(all), sum(backward_s), 1e-12);
-  // Of a state-space block the matrices: 4096 · (2 · 8192 + 2 · 1024 + 128 + 8192) multiplications a token.
-  const double matrices = at_product_rate(2.0 * 2048 * 4096 * (3 * 8192 + 2 * 1024 + 128));
-  EXPECT_GT(mamba.forward.matrix_s, matrices);
-  EXPECT_LT(mamba.forward.matrix_s, 1.5 * matrices);
-}
-
-// 512 of 8192 tokens in every other layer: pairs of tokens are 512 · 8192 − 512²/2 of 8192²/2, 12.1 %.
-TEST(LayerWork, WindowsLeaveTheirPartOfAttention) {
-  ModelShape model = test_gpt(4096, 32);
-  model.positions = false;
-  Training training = test_training(1);
-  training.sequence = 8192;
-  const LayerWork whole = layer(model, {}, training);
-  model.window = 512;
-  model.windowed = 0.5;
-  EXPECT_NEAR(model.attended(8192), 0.5 + 0.5 * 0.12109375, 1e-12);
-  const LayerWork half = layer(model, {}, training);
-  model.windowed = 1;
-  const LayerWork all = layer(model, {}, training);
-  const double core = at_product_rate(2.0 * 8192 * 8192 * 4096) / 0.826;
-  EXPECT_NEAR(whole.forward.matrix_s - all.forward.matrix_s, (1 - 0.12109375) * core, 0.15 * core);
-  EXPECT_NEAR(whole.forward.matrix_s - half.forward.matrix_s, (whole.forward.matrix_s - all.forward.matrix_s) / 2,
-              1e-9);
-  EXPECT_EQ(model.attended(512), 1);  // a shorter sample
-}
-
 TEST(LayerWork, AttentionBothWaysIsAboutTwiceThatOfTheCausalMask) {
   ModelShape model = test_gpt(8192, 64);
   Training training = test_training(4);
@@ -386,43 +339,6 @@ TEST(LayerWork, Fp8IsFasterInProductsAndCastsItsOperands) {
   EXPECT_LT(fp8.forward.matrix_s, 0.75 * bf16.forward.matrix_s);
   EXPECT_GT(fp8.forward.matrix_s, 0.5 * bf16.forward.matrix_s);
   EXPECT_GT(fp8.forward.memory_s, bf16.forward.memory_s);
-}
-
-TEST(LayerWork, EndsAreTheEmbeddingAndTheLogits) {
-  const ModelShape model = test_gpt(8192, 64);
-  const Training training = test_training(1);
-  collection::ParallelConfig config;
-  const Hardware hardware = uniform_hardware(test_host(), config);
-  const LayerWork first = first_work({model, config, training}, hardware, hardware.stage(0));
-  const LayerWork last = last_work({model, config, training}, hardware, hardware.stage(0));
-  EXPECT_EQ(first.forward.matrix_s, 0);
-  EXPECT_GT(first.forward.memory_s, 0);
-  EXPECT_GT(first.backward.memory_s, 0);
-  const double logits = at_product_rate(2.0 * 2048 * 8192 * 51200);
-  EXPECT_NEAR(last.forward.matrix_s, logits, 0.1 * logits);
-  EXPECT_NEAR(last.backward.matrix_s, 2 * logits, 0.2 * logits);
-  config.tp = 8;
-  const Hardware cut = uniform_hardware(test_host(), config);
-  EXPECT_NEAR(last_work({model, config, training}, cut, cut.stage(0)).forward.matrix_s, logits / 8, 0.02 * logits);
-}
-
-// 60 bytes a logit step by step, 32 put together, 10 in 16 bits; 2048 · 51200 logits.
-TEST(LayerWork, TheLossHasAsManyBytesAsItsKernelsReadAndWrite) {
-  const ModelShape model = test_gpt(8192, 64);
-  Training training = test_training(1);
-  const Hardware hardware = uniform_hardware(test_host(), {});
-  const double rate = rates_of(hardware.stage(0), Math::kBF16).bytes_per_s / (2048 * 51200.0);
-  const auto memory_s = [&](std::optional<Loss> loss) {
-    training.loss = loss;
-    const LayerWork last = last_work({model, {}, training}, hardware, hardware.stage(0));
-    return last.forward.memory_s + last.backward.memory_s;
-  };
-  const double separate = memory_s(Loss::kSeparate);
-  EXPECT_NEAR(separate - memory_s(Loss::kCompiled), (60 - 32) / rate, 1e-9);
-  EXPECT_NEAR(separate - memory_s(Loss::kFused), (60 - 10) / rate, 1e-9);
-  EXPECT_EQ(memory_s(std::nullopt), separate);
-  training.kernels = Kernels::kTuned;
-  EXPECT_EQ(memory_s(std::nullopt), memory_s(Loss::kCompiled));
 }
 
 TEST(LayerWork, HalfTheSpeedTakesTwiceTheTime) {

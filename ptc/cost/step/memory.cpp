@@ -75,9 +75,10 @@ EndElements end_elements(const Workload& w, int stage) {
 
 // Layers of each chunk of a stage, first chunk first.
 std::vector<int> chunks_of(const Workload& w, int stage) {
-  const std::vector<int> all = collection::layers_per_stage(w.config, w.model.layers);
+  const std::vector<int> all = layers_per_stage(w);
   std::vector<int> chunks;
   for (int c = 0; c < w.config.vpp; ++c) chunks.push_back(all[static_cast<size_t>(c * w.config.pp + stage)]);
+  if (stage == w.config.pp - 1) chunks.back() += w.training.mtp;  // their layers are behind the last
   return chunks;
 }
 
@@ -110,7 +111,7 @@ class Sizer {
   template <class Add>
   void kept(std::string_view name, double each, bool sharded, const StageElements& elements, const Add& add) const;
   template <class Add>
-  void optimizer(const StageElements& elements, const Add& add) const;
+  void optimizer(const StageElements& elements, double trained, const Add& add) const;
   template <class Add>
   void ends(int stage, const Add& add) const;
   template <class Add>
@@ -149,11 +150,12 @@ void Sizer::kept(std::string_view name, double each, bool sharded, const StageEl
 
 // Muon's second moment is missing for the layers; norms and biases in them, which have it, are not worth a term.
 template <class Add>
-void Sizer::optimizer(const StageElements& elements, const Add& add) const {
+void Sizer::optimizer(const StageElements& elements, double trained, const Add& add) const {
   const Precision& precision = w_.training.precision;
   const bool sharded = w_.config.zero >= 1;
   const double saved = precision.saved_by_matrices();
-  if (saved == 0) return kept(memory_term::kOptimizer, precision.optimizer_bytes, sharded, elements, add);
+  if (saved == 0 || trained < 1)
+    return kept(memory_term::kOptimizer, trained * precision.optimizer_bytes, sharded, elements, add);
   double all = 0, layers = 0;
   const StageElements ends = {.dense = elements.dense + elements.experts - elements.layers};
   kept("", precision.optimizer_bytes, sharded, ends, [&](std::string_view, double bytes, const auto&) { all = bytes; });
@@ -171,8 +173,12 @@ void Sizer::state(int stage, const Add& add) const {
   const StageElements elements = stage_elements(w_, stage);
   const Precision& precision = w_.training.precision;
   kept(memory_term::kParameters, precision.param_bytes, w_.config.zero >= 3, elements, add);
-  kept(memory_term::kGradients, precision.gradient_bytes, shards_gradients(w_.config), elements, add);
-  optimizer(elements, add);
+  const double trained = trained_share(w_, stage);
+  kept(memory_term::kGradients, trained * precision.gradient_bytes, shards_gradients(w_.config), elements, add);
+  optimizer(elements, trained, add);
+  // DualPipe has the parameters of two stages on a rank, and their gradients.
+  if (w_.training.schedule == Schedule::kDualPipe && w_.config.pp > 1)
+    kept(memory_term::kPrevious, precision.param_bytes + trained * precision.gradient_bytes, false, elements, add);
   if (w_.training.schedule == Schedule::kTwoBW) {
     kept(memory_term::kPrevious, precision.param_bytes, w_.config.zero >= 3, elements, add);
   }
@@ -320,7 +326,8 @@ void Sizer::ends(int stage, const Add& add) const {
   const double flying = shape_.schedule == Schedule::kGPipe ? m : 1;
   add(memory_term::kHead, flying * share * 2 * a * h / divisor(w_),
       [&] { return fmt::format("{} · {}", micro_batches(flying), size_text(share * 2 * a * h / divisor(w_))); });
-  const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
+  const double logits =
+      (1 + w_.training.mtp) * share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
   const bool fused = w_.training.loss_kernels() == Loss::kFused;
   const double copies = flying + (w_.training.kernels == Kernels::kEager && !fused ? 2 : 0);
   const double each = fused ? a : kFullLogitBytes;
@@ -395,6 +402,19 @@ double MemoryEstimate::bytes() const { return worst().bytes() + margin_bytes; }
 
 bool shards_gradients(const collection::ParallelConfig& config) {
   return config.zero >= 3 || (config.zero == 2 && config.pp == 1);
+}
+
+double trained_share(const Workload& w, int stage) {
+  if (w.training.lora == 0) return 1;
+  const ModelShape& m = w.model;
+  const StageElements elements = stage_elements(w, stage);
+  const double h = static_cast<double>(m.hidden), q = static_cast<double>(m.heads * m.head_dim);
+  const double kv = static_cast<double>(2 * m.kv_heads * m.head_dim), ffn = static_cast<double>(m.dense_ffn);
+  const bool all = !w.training.lora_qkv;
+  const double attention = (h + q + kv) + (all ? q + h : 0);
+  const double dense = all ? (h + (m.gated ? 2 : 1) * ffn) + (ffn + h) : 0;
+  const double adapters = w.training.lora * (m.blocks.attention * attention + m.blocks.dense * dense) / w.config.tp;
+  return layers_of(chunks_of(w, stage)) * adapters / (elements.dense + elements.experts);
 }
 
 MemoryEstimate memory_of(const Workload& workload) {

@@ -70,8 +70,8 @@ namespace memory_term {
 inline constexpr std::string_view kParameters = "parameters";
 inline constexpr std::string_view kGradients = "gradients";
 inline constexpr std::string_view kOptimizer = "optimizer";
-inline constexpr std::string_view kPrevious = "previous weights";
-inline constexpr std::string_view kActivations = "activations";  // of the layers
+inline constexpr std::string_view kPrevious = "previous weights";  // 2BW's; of DualPipe those of another stage
+inline constexpr std::string_view kActivations = "activations";    // of the layers
 inline constexpr std::string_view kEmbedding = "embedding dropout";
 inline constexpr std::string_view kHead = "head input";
 inline constexpr std::string_view kLogits = "logits";
@@ -130,6 +130,10 @@ inline constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
 // ZeRO-2 without a pipeline. A pipeline sums the gradients of several micro-batches at once, so with ZeRO-2 it keeps
 // them whole until the end of the step and equals ZeRO-1 (DeepSpeed forbids ZeRO-2 with a pipeline).
 bool shards_gradients(const collection::ParallelConfig& config);
+
+// Trained elements of a stage as a share of all it has, on a rank: of LoRA's adapters, rank · (inputs + outputs) of
+// each adapted matrix; else 1.
+double trained_share(const Workload& workload, int stage);
 
 // All terms of all stages, with formulas. CHECK: check_workload accepts the workload.
 MemoryEstimate memory_of(const Workload& workload);

@@ -65,6 +65,7 @@ namespace {
 void count_blocks(const model::Model& model, ModelShape& shape) {
   shape.blocks.attention = 0;
   const double a_layer = 1.0 / shape.layers;
+  double norms = 0;
   for (const model::Param& param : model.params) {
     const auto is = [&](std::string_view name) { return param.name.ends_with(name); };
     if (param.layer < 0 || param.shape.rank() == 0) continue;
@@ -76,7 +77,12 @@ void count_blocks(const model::Model& model, ModelShape& shape) {
     if (is(".state_space.b.weight")) shape.state_space.groups = rows;
     if (is(".state_space.dt.weight")) shape.state_space.heads = rows;
     if (is(".shared_expert.up.weight")) shape.shared_ffn = rows;
+    if (is(".attention.query_norm.weight")) shape.query_norms = true;
+    if (is("norm.weight") && !param.name.ends_with(".attention.query_norm.weight") &&
+        !is(".attention.key_norm.weight") && rows == shape.hidden && param.shape.rank() == 1)
+      norms += a_layer;
   }
+  if (norms > 0) shape.blocks.norms = norms / shape.blocks.all();
   shape.state_space.state = model.state;
   shape.window = model.window;
   if (shape.blocks.attention > 0) shape.windowed = model.windowed_layers * a_layer / shape.blocks.attention;

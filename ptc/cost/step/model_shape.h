@@ -9,13 +9,15 @@
 
 namespace scalai::step {
 
-// Blocks of a layer, on the mean of all layers; a norm is before each and a residual behind it. As a rule one of
-// attention and one feed-forward block. DeepSeek begins with dense layers, Nemotron-H has one block a layer.
+// Blocks of a layer, on the mean of all layers; a residual is behind each, and `norms` of the model's width are before
+// or behind it. As a rule one of attention and one feed-forward
+// block. DeepSeek begins with dense layers, Nemotron-H has one block a layer.
 struct Blocks {
   double attention = 1;
   double state_space = 0;
   double dense = 0;   // feed-forward
   double sparse = 0;  // router and experts
+  double norms = 1;   // of a block: Gemma 2 has one before and one behind
   double all() const { return attention + state_space + dense + sparse; }
 };
 
@@ -39,6 +41,7 @@ struct ModelShape {
   StateSpace state_space;
   int64_t window = 0;        // a token attends to so many before it,
   double windowed = 0;       // in this share of the attention blocks
+  bool query_norms = false;  // of queries and of keys, head by head (Qwen 3)
   int64_t latent_width = 0;  // of the vectors that latent attention makes queries, keys and values of
   bool gated = false;        // SwiGLU: three matrices of hidden · ffn instead of two
   bool biases = false;       // every linear layer and norm has one (GPT, BERT)

@@ -67,6 +67,10 @@ std::vector<Slot> slots_of(const PipelineShape& shape, int stage) {
 
 double in_flight(const PipelineShape& shape, int stage) {
   check(shape, stage);
+  const auto at_most = [&](int micro_batches) { return std::min(micro_batches, shape.micro_batches); };
+  if (shape.schedule == Schedule::kZeroBubble1) return at_most(shape.pp);
+  if (shape.schedule == Schedule::kZeroBubble2) return at_most(2 * shape.pp);
+  if (shape.schedule == Schedule::kDualPipe) return at_most(shape.pp + 1);
   if (shape.vpp > 1 && shape.micro_batches % shape.pp != 0) {
     return static_cast<double>(most_in_flight(slots_of(shape, stage))) / shape.vpp;
   }

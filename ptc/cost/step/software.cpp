@@ -110,6 +110,7 @@ std::vector<Software> read_versions(const proto::SoftwareFile& message, proto::S
                 .title = message.title(),
                 .sources = {message.sources().begin(), message.sources().end()},
                 .default_for = {message.default_for().begin(), message.default_for().end()},
+                .default_with_zero3 = message.default_with_zero3(),
                 .cases = settings};
     software.cases.insert(software.cases.end(), cases.begin(), cases.end());
   }
@@ -205,14 +206,16 @@ absl::StatusOr<Software> find_software(std::string_view name) {
       near.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean \"{}\"?", near)));
 }
 
-const Software& default_software(std::string_view gpu_kind) {
-  const Software *found = nullptr, *otherwise = nullptr;
+const Software& default_software(std::string_view gpu_kind, int zero) {
+  const Software *found = nullptr, *otherwise = nullptr, *sharded = nullptr;
   for (const Software& one : built_in()) {  // the last is the newest version
+    if (one.default_with_zero3) sharded = &one;
     for (const std::string& kind : one.default_for) {
       if (kind.empty()) otherwise = &one;
       if (!kind.empty() && gpu_kind.starts_with(kind)) found = &one;
     }
   }
+  if (zero >= 3 && sharded != nullptr && !gpu_kind.starts_with("tpu")) return *sharded;
   return found != nullptr ? *found : *otherwise;
 }
 
@@ -220,7 +223,7 @@ SoftwareSettings settings_of(const Software& software, const SoftwareUse& use, M
   SoftwareSettings settings;
   for (const Software::Case& one : software.cases) {
     if (one.experts.value_or(use.experts) != use.experts) continue;
-    if (one.fp8.value_or(math == Math::kFP8) != (math == Math::kFP8)) continue;
+    if (one.fp8.value_or(is_narrow(math)) != is_narrow(math)) continue;
     if (one.gpus.empty() || begins_with_any(use.gpu_kind, one.gpus)) override_with(one.settings, settings);
   }
   return settings;
@@ -232,10 +235,10 @@ std::string_view name_of(Given given) {
 }
 
 absl::StatusOr<Trainer> train_with(std::string_view name, std::string_view gpu_kind, const ModelShape& model,
-                                   Training& training) {
+                                   Training& training, int zero) {
   const bool guessed = name.empty() || name == kDefaultSoftware;
   if (guessed && model.heads == 0) return Trainer();
-  absl::StatusOr<Software> software = guessed ? default_software(gpu_kind) : find_software(name);
+  absl::StatusOr<Software> software = guessed ? default_software(gpu_kind, zero) : find_software(name);
   if (!software.ok()) return software.status();
   const SoftwareUse use = {.gpu_kind = gpu_kind, .experts = model.experts > 0};
   Trainer trainer = {.software = software->name(),

@@ -39,7 +39,8 @@ struct Software {
   std::string program, version, title;
   std::vector<std::string> sources;
   std::vector<std::string> default_for;  // beginnings of GPU kinds; "": all that no other program names
-  std::vector<Case> cases;               // in their order; later ones override
+  bool default_with_zero3 = false;
+  std::vector<Case> cases;  // in their order; later ones override
 
   std::string name() const { return program + "-" + version; }
 };
@@ -49,8 +50,8 @@ std::vector<std::string> software_names();
 // The newest version of a program, or the newest that is not after the one named: megatron-core-0.15 finds 0.13.
 // InvalidArgument: unknown, with the names; or older than all.
 absl::StatusOr<Software> find_software(std::string_view name);
-// What a user of such GPUs runs today.
-const Software& default_software(std::string_view gpu_kind);
+// What a user of such GPUs runs today; of GPUs with ZeRO-3, but for TPUs, PyTorch's FSDP.
+const Software& default_software(std::string_view gpu_kind, int zero = 1);
 
 // Who runs it, which decides between cases.
 struct SoftwareUse {
@@ -78,10 +79,11 @@ struct Trainer {
   SoftwareSettings settings;
   Given given = Given::kNothing;  // kFlags is the caller's to say
 };
-// Applies the software `name`, or if it is empty or "default" that of such GPUs, to `training` of `model`. Errors as
+// Applies the software `name`, or if it is empty or "default" that of such GPUs, to `training` of `model`. `zero`: the
+// stage of all layouts, if they have one in common. Errors as
 // find_software's, which leave `training` as it is.
 absl::StatusOr<Trainer> train_with(std::string_view name, std::string_view gpu_kind, const ModelShape& model,
-                                   Training& training);
+                                   Training& training, int zero = 1);
 
 // For files of one's own and for tests; errors have file, line and column.
 absl::StatusOr<std::vector<Software>> parse_software(const std::string& text, const std::string& file);

@@ -46,6 +46,8 @@ TEST(Software, EveryNameIsFoundAndEveryGpuHasADefault) {
     EXPECT_FALSE(default_software(kind).version.empty()) << kind;
   EXPECT_EQ(default_software("a100-80g").program, "megatron-core");
   EXPECT_EQ(default_software("gb200-186g").program, "megatron-bridge");
+  EXPECT_EQ(default_software("gb200-186g", 3).program, "torchtitan");
+  EXPECT_EQ(default_software("tpu-v6e", 3).program, default_software("tpu-v6e").program);
 }
 
 constexpr const char* kFile = R"(name: "mine"

@@ -40,7 +40,7 @@ class Parts {
     StepParts parts;
     parts.micro_batches = workload_.training.micro_batches(config.dp);
     parts.stages.resize(static_cast<size_t>(config.pp));
-    const std::vector<int> layers = collection::layers_per_stage(config, workload_.model.layers);
+    const std::vector<int> layers = layers_per_stage(workload_);
     Layers layer;
     for (int s = 0; s < config.pp; ++s) {
       if (s == 0 || hardware_.stages.size() > 1) layer = layers_of(hardware_.stage(s));
@@ -197,7 +197,7 @@ class Parts {
     const double local = per_micro_batch() ? own : held.dense + held.expert;
     const double unscaled = p.math == Math::kF16 ? p.gradient_bytes + 2 * 4 : 0;
     // FP8 copies of the matrices, one transposed, are made once a step.
-    const double cast = p.math == Math::kFP8 ? (p.param_bytes + 2) * (held.dense + held.expert) : 0;
+    const double cast = is_narrow(p.math) ? (p.param_bytes + 2) * (held.dense + held.expert) : 0;
     const double update_s = orthogonal_s(layers * layer_elements(), gpu) / (zero() >= 1 ? hardware_.dp.ranks : 1);
     const double state = 2 * p.optimizer_bytes + p.gradient_bytes + unscaled + 3 * 4 + 4 + p.param_bytes;
     // Scaling: flattened, divided, to 32 bits and back, copied to their places.
@@ -274,7 +274,9 @@ class Parts {
     work.backward.reserve(static_cast<size_t>(config.vpp));
     int held_layers = 0;
     for (int c = 0; c < config.vpp; ++c) {
-      const int count = layers[static_cast<size_t>(c * config.pp + s)];
+      // Further tokens are predicted behind the last layer.
+      const bool last = s == config.pp - 1 && c == config.vpp - 1;
+      const int count = layers[static_cast<size_t>(c * config.pp + s)] + (last ? workload_.training.mtp : 0);
       held_layers += count;
       LayerWork chunk = chunk_of(layer, count);
       work.forward.push_back(chunk.forward);
@@ -290,19 +292,20 @@ class Parts {
       add_ends(s, gpu, work);
     }
     const Precision& p = workload_.training.precision;
+    const Held trained = trained_share(workload_, s) * held;
     if (!per_micro_batch()) {
       const bool whole = zero() == 0 || workload_.training.sums_whole_gradients();
-      work.gradients = over_groups(whole ? Collective::kAllReduce : Collective::kReduceScatter, held,
+      work.gradients = over_groups(whole ? Collective::kAllReduce : Collective::kReduceScatter, trained,
                                    workload_.training.summed_gradient_bytes());
     }
-    if (zero() == 1 || zero() == 2) work.parameters = parameters(held, held_layers);
+    if (zero() == 1 || zero() == 2) work.parameters = parameters(trained, held_layers);
     if (workload_.model.tied && config.pp > 1 && (s == 0 || s == config.pp - 1)) {
       // The last stage's hop leads back to the first.
       const int back = config.pp - 1;
       const Group ends{.ranks = 2, .per_host = hardware_.hop(back).crosses_hosts ? 1 : 2};
       work.embedding = collective(links_after(back), Collective::kAllReduce, ends, word_embedding() * p.gradient_bytes);
     }
-    work.optimizer_s = optimizer_s(held, held_layers, gpu);
+    work.optimizer_s = optimizer_s(trained, held_layers, gpu);
     work.send = boundary(s);
     return work;
   }
@@ -314,7 +317,7 @@ class Parts {
     if (!begins && !ends) return;
     LayerWork first, last;
     if (begins) first = first_work(workload_, hardware_, gpu);
-    if (ends) last = last_work(workload_, hardware_, gpu);
+    if (ends) last = times(last_work(workload_, hardware_, gpu), 1 + workload_.training.mtp);
     LayerWork both{.forward = together(first.forward, last.forward),
                    .backward = together(first.backward, last.backward)};
     const ModelShape& m = workload_.model;

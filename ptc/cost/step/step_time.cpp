@@ -16,6 +16,7 @@ double sum(const std::vector<ChunkWork>& chunks) {
 
 struct StageSeconds {
   double forward = 0, backward = 0;
+  double weights = 0;   // in backward
   double messages = 0;  // in both, of an interleaved pipeline that waits for its messages
   double both() const { return forward + backward; }
 };
@@ -27,7 +28,8 @@ class ClosedForm {
     const int stages = static_cast<int>(parts.stages.size());
     stages_.reserve(parts.stages.size());
     for (int s = 0; s < stages; ++s) stages_.push_back(seconds_of(s, stages));
-    for (const StageSeconds& seconds : stages_) forward_ += seconds.forward, backward_ += seconds.backward;
+    for (const StageSeconds& seconds : stages_)
+      forward_ += seconds.forward, backward_ += seconds.backward, weights_ += seconds.weights;
   }
 
   size_t slowest() const {
@@ -38,9 +40,25 @@ class ClosedForm {
 
   // From the first slot to the last: the slowest stage works without a break once it has begun, the first micro-batch
   // passes through the others before, the last one after.
+  // Zero bubble (Qi et al., arXiv 2401.10241) puts gradients of weights, which nothing waits for, where a stage would
+  // wait: with the activations of 1F1B, 2 · W of each other stage less (ZB-H1); with twice as many only as far as the
+  // backward pass without them outlasts the forward pass, as steps follow one another without a barrier (ZB-H2 and
+  // beyond). DualPipe (DeepSeek-AI, arXiv 2412.19437, Table 2) feeds both ends: (pp/2 − 1) · (F + B − 3W) of a stage
+  // with all its backward work B beside F, so once more B.
   double pipeline_s() const {
     const double longest = stages_[slowest()].both(), all = forward_ + backward_;
+    const double others = all - longest, weights = weights_ - stages_[slowest()].weights;
     switch (workload_.training.schedule) {
+      case Schedule::kZeroBubble1: return m_ * longest + std::max(0.0, others - 2 * weights) + waits_s();
+      case Schedule::kZeroBubble2: {
+        const double forward = forward_ - stages_[slowest()].forward, back = others - forward - weights;
+        return m_ * longest + std::max(0.0, back - forward) + waits_s();
+      }
+      case Schedule::kDualPipe: {
+        const double stages = static_cast<double>(stages_.size());
+        const double mean = std::max(0.0, (forward_ + 2 * backward_ - 3 * weights_) / stages);
+        return m_ * longest + std::max(0.0, stages / 2 - 1) * mean + waits_s();
+      }
       case Schedule::kTwoBW: return m_ * longest + waits_s();
       case Schedule::kGPipe: {
         double forward = 0, backward = 0;
@@ -65,7 +83,7 @@ class ClosedForm {
     switch (workload_.training.schedule) {
       case Schedule::kTwoBW: return stalls_s();
       case Schedule::kGPipe: return way;
-      case Schedule::kOneFOneB: break;
+      default: break;
     }
     return way + (vpp_ > 1 ? 0 : stalls_s());
   }
@@ -113,6 +131,7 @@ class ClosedForm {
   StageSeconds seconds_of(int s, int stages) const {
     const StageWork& stage = parts_.stages[static_cast<size_t>(s)];
     StageSeconds seconds{.forward = sum(stage.forward), .backward = sum(stage.backward)};
+    for (const ChunkWork& chunk : stage.backward) seconds.weights += chunk.weights_s;
     if (stages == 1 || !parts_.sender_waits(workload_.config.vpp)) return seconds;
     const size_t before = static_cast<size_t>((s + stages - 1) % stages);
     const double forward = stage.send.seconds * (s == stages - 1 ? vpp_ - 1 : vpp_);
@@ -155,7 +174,7 @@ class ClosedForm {
   const StepParts& parts_;
   const double vpp_, m_;
   std::vector<StageSeconds> stages_;
-  double forward_ = 0, backward_ = 0;  // of all stages
+  double forward_ = 0, backward_ = 0, weights_ = 0;  // of all stages
 };
 
 void add_chunks(const std::vector<ChunkWork>& chunks, double times, StepTime& time) {
@@ -179,7 +198,7 @@ StepTime step_time(const Workload& workload, const Hardware& hardware) {
 StepTime step_time(const Workload& workload, const Hardware& hardware, const StepParts& parts) {
   const Training& training = workload.training;
   const ClosedForm form(workload, parts);
-  StepTime time{.model_flops = model_flops(workload.model, training.global_batch, training.sequence),
+  StepTime time{.model_flops = model_flops(workload.model, training.global_batch, training.sequence, training.mtp),
                 .hardware_flops = hardware_flops(workload)};
   const size_t slowest = form.slowest();
   const StageWork& stage = parts.stages[slowest];

@@ -31,6 +31,7 @@ struct ChunkWork {
   // For each micro-batch, the ends of the model included: ZeRO-3 gathers parameters, and gradients that a rank does not
   // keep whole are scattered (shards_gradients in memory.h).
   Communication dp;
+  double weights_s = 0;  // part of matrix_s: gradients of weights
   double compute_s() const { return matrix_s + memory_s + launch_s; }
   double seconds() const { return compute_s() + tp.seconds + cp.seconds + ep.seconds + dp.seconds; }
 };
@@ -92,7 +93,7 @@ StepTime step_time(const Workload& workload, const Hardware& hardware, const Ste
 //             2022)
 //   hardware  adds recomputation: full, one more forward pass of the layers; selective, the attention core as in
 //             72·B·s·l·h²·(1 + s/(3h) + V/(12lh)) (Korthikanti et al. 2022, equation 9)
-double model_flops(const ModelShape& model, int global_batch, int sequence);
+double model_flops(const ModelShape& model, int global_batch, int sequence, int mtp = 0);
 double hardware_flops(const Workload& workload);
 
 }  // namespace scalai::step

@@ -333,5 +333,28 @@ TEST(StepTime, ZeroThreeOnDemandCollapsesWithManyGpus) {
   EXPECT_NEAR(collapsed, 66.7, 0.15 * 66.7);  // Narayanan et al., SC'21, Table 2: 44 TFLOP/s
 }
 
+// Eight stages alike, 24 micro-batches. W of a layer of GPT is as much as its forward products. Zero bubble hides 2W of
+// each other stage's F + B + W; with twice the activations only B − F is left; DualPipe waits (8/2 − 1)·(F + 2(B + W)
+// − 3W).
+TEST(StepTime, ZeroBubblesPutGradientsOfWeightsWhereStagesWait) {
+  const ModelShape model = test_gpt(4096, 32, 80);
+  Training training = test_training(1, 24);
+  const collection::ParallelConfig config = {.pp = 8};
+  const Hardware hardware = uniform_hardware(test_host(), config);
+  const auto bubble_s = [&](Schedule schedule) {
+    training.schedule = schedule;
+    return step_time({model, config, training}, hardware).bubble_s;
+  };
+  const StepParts parts = step_parts({model, config, training}, hardware);
+  const StageWork& middle = parts.stages[3];
+  const double f = middle.forward[0].seconds(), b = middle.backward[0].seconds(), w = middle.backward[0].weights_s;
+  EXPECT_GT(w, 0.75 * middle.forward[0].matrix_s);
+  EXPECT_LT(w, 1.1 * middle.forward[0].matrix_s);
+  EXPECT_NEAR(bubble_s(Schedule::kOneFOneB), 7 * (f + b), 0.1 * f);
+  EXPECT_NEAR(bubble_s(Schedule::kZeroBubble1), 7 * (f + b - 2 * w), 0.1 * f);
+  EXPECT_NEAR(bubble_s(Schedule::kZeroBubble2), 7 * std::max(0.0, b - w - f), 0.15 * f);
+  EXPECT_NEAR(bubble_s(Schedule::kDualPipe), 3 * (f + 2 * b - 3 * w), 0.25 * (f + b));  // the head in the mean
+}
+
 }  // namespace
 }  // namespace scalai::step

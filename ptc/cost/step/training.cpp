@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ptc/base/status.h"
+#include "ptc/state/collection/megatron.h"
 
 namespace scalai::step {
 namespace {
@@ -28,6 +30,7 @@ const std::vector<Precision>& precisions() {
        .optimizer_bytes = 8,
        .activation_bytes = 4},
       {.name = "fp8", .math = Math::kFP8, .param_bytes = 2, .gradient_bytes = 4, .optimizer_bytes = 12},
+      {.name = "nvfp4", .math = Math::kFP4, .param_bytes = 2, .gradient_bytes = 4, .optimizer_bytes = 12},
   };
   return table;
 }
@@ -118,6 +121,22 @@ bool Training::sums_whole_gradients() const {
 
 double Training::summed_gradient_bytes() const {
   return runs_in() == Framework::kScaling ? 4 : precision.gradient_bytes;
+}
+
+std::vector<int> layers_per_stage(const Workload& w) {
+  const int layers = w.model.layers, stages = w.config.pp * w.config.vpp;
+  if (w.training.mtp == 0 || !w.config.stages.empty() || stages == 1 || stages > layers)
+    return collection::layers_per_stage(w.config, layers);
+  // In layers; the head's products are in 16 bits.
+  const auto head = static_cast<double>(w.model.vocab * w.model.hidden);
+  const double layer = (static_cast<double>(w.model.active_parameters()) - 2 * head) / layers;
+  const double heads = (is_narrow(w.training.precision.math) ? 2 : 1) * head / layer, mtp = w.training.mtp;
+  const double each = (layers + mtp + (1 + mtp) * heads) / stages;
+  const int last = std::clamp(static_cast<int>(std::lround(each - mtp - (1 + mtp) * heads)), 1, layers - stages + 1);
+  std::vector<int> counts(static_cast<size_t>(stages), (layers - last) / (stages - 1));
+  for (int i = 0; i < (layers - last) % (stages - 1); ++i) ++counts[static_cast<size_t>(i)];
+  counts.back() = last;
+  return counts;
 }
 
 double Training::bucket_parameters(int ranks) const {

@@ -18,7 +18,9 @@
 namespace scalai::step {
 
 // Number format of matrix products.
-enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8 };
+enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8, kFP4 };
+// Operands of products are cast to fewer than 16 bits.
+inline bool is_narrow(Math math) { return math == Math::kFP8 || math == Math::kFP4; }
 
 // Bytes a parameter. ZeRO shards parameters from stage 3 on, gradients from stage 2 on (shards_gradients in memory.h),
 // optimizer state from stage 1 on.
@@ -30,6 +32,7 @@ enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8 };
 //               its buffers
 //   fp32        4      4         4 + 4                16         8 + 8/d; products in TF32 if the GPU has it
 //   fp8         2      4         4 + 4 + 4            18         bf16 parameters, products in FP8 (Transformer Engine)
+//   nvfp4       2      4         4 + 4 + 4            18         likewise in FP4 with a scale for 16 elements
 //
 // Other optimizers than Adam (model.h): SGD with momentum has one moment of 4 bytes instead of two, Muon the same for
 // matrices of layers; moments in bf16 save 4 bytes, in 8 bits 6.
@@ -49,8 +52,10 @@ std::vector<std::string> precision_names();
 absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer optimizer = model::Optimizer::kAdam);
 
 // 1F1B is interleaved if vpp > 1 (Narayanan et al., SC'21). 2BW: PipeDream-2BW (Narayanan et al., ICML'21), without
-// flushes and with two versions of the weights.
-enum class Schedule : uint8_t { kGPipe, kOneFOneB, kTwoBW };
+// flushes and with two versions of the weights. Zero bubble with the activations of one pipeline or of two (Qi et al.,
+// arXiv 2401.10241: ZB-1p, ZB-2p) and DualPipe (DeepSeek-AI, arXiv 2412.19437) put gradients of weights where a stage
+// would wait; they are priced (step_time.cpp), not simulated slot by slot.
+enum class Schedule : uint8_t { kGPipe, kOneFOneB, kTwoBW, kZeroBubble1, kZeroBubble2, kDualPipe };
 
 // Work beside tensor-parallel collectives.
 //   none              nothing; a separate kernel adds gradients up (Megatron-LM of 2021)
@@ -101,7 +106,8 @@ enum class Dispatch : uint8_t { kAllToAll, kOnce };
 enum class Loss : uint8_t { kSeparate, kCompiled, kFused };
 
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
-inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
+inline constexpr std::array<std::string_view, 6> kScheduleNames = {"gpipe", "1f1b",  "2bw",
+                                                                   "zb-1p", "zb-2p", "dualpipe"};
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
 inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
@@ -112,7 +118,7 @@ inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientByt
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
 // Names in static storage. The find_ functions return InvalidArgument with all names for an unknown one.
-std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
+std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw" …
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
@@ -144,10 +150,16 @@ struct Training {
   DataOverlap data_overlap = DataOverlap::kAll;
   Framework framework = Framework::kMegatron;  // ask runs_in()
   Dispatch dispatch = Dispatch::kAllToAll;
-  std::optional<Loss> loss;       // ask loss_kernels()
-  bool expert_overlap = false;    // tokens go to their experts and back beside the work of another micro-batch
-  bool cuda_graphs = false;       // of whole steps: the host launches nothing kernel by kernel
-  bool grouped_experts = false;   // products of all local experts are one kernel, else one for each of them
+  std::optional<Loss> loss;      // ask loss_kernels()
+  bool expert_overlap = false;   // tokens go to their experts and back beside the work of another micro-batch
+  bool cuda_graphs = false;      // of whole steps: the host launches nothing kernel by kernel
+  bool grouped_experts = false;  // products of all local experts are one kernel, else one for each of them
+  // Tokens of the rank of experts with the most, as a share of the mean. Benchmarks force 1.
+  double imbalance = 1;
+  int mtp = 0;   // further tokens that are predicted, each by a layer of its own and the head (DeepSeek-V3)
+  int lora = 0;  // rank of the adapters (LoRA) that are trained alone, beside the matrices of attention and of dense
+                 // feed-forward blocks; 0 = all is trained
+  bool lora_qkv = false;          // adapters are beside queries, keys and values alone
   int offloaded_layers = 0;       // of a stage: their activations are kept in the host's memory
   uint8_t offloaded_modules = 0;  // of every layer, bits of Recompute::Module: likewise
   int64_t bucket = 0;             // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
@@ -177,6 +189,11 @@ struct Workload {
   const collection::ParallelConfig& config;
   const Training& training;
 };
+
+// Layers of each virtual stage (collection::layers_per_stage). Where further tokens are predicted and the layout names
+// no stages, the last one has fewer, at least one, so that its layers and heads are as much work as another stage:
+// recipes place them so (Megatron-Bridge, DeepSeek-V3: 4 layers on 15 stages, 1 on the last).
+std::vector<int> layers_per_stage(const Workload& workload);
 
 // Sizes that do not divide or are out of range: InvalidArgument with all problems, one a line. Covers tp and heads, cp
 // and sequence, batch and dp · micro_batch, stages and layers, interleaving and micro-batches (Megatron: pp divides m),

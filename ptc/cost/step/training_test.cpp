@@ -10,8 +10,8 @@ namespace scalai::step {
 namespace {
 
 TEST(Precision, AreFoundByName) {
-  ASSERT_EQ(precision_names(), (std::vector<std::string>{"bf16", "fp16", "zero-fp16", "fp32", "fp8"}));
-  const double together[] = {18, 20, 16, 16, 18};
+  ASSERT_EQ(precision_names(), (std::vector<std::string>{"bf16", "fp16", "zero-fp16", "fp32", "fp8", "nvfp4"}));
+  const double together[] = {18, 20, 16, 16, 18, 18};
   for (size_t i = 0; i < precision_names().size(); ++i) {
     const Precision found = find_precision(precision_names()[i]).value();
     EXPECT_EQ(found.name, precision_names()[i]);

@@ -52,6 +52,13 @@ absl::StatusOr<const step::StepTimeModel*> step_times_of(const scenario::Scenari
                                                          const step::StepTimeModel& analytic,
                                                          const step::StepTimeModel* simulated) {
   if (scenario.compute == scenario::Compute::kAnalytic) return &analytic;
+  for (const scenario::JobSpec& job : scenario.jobs) {
+    const step::Schedule schedule = job.training.schedule;
+    if (schedule == step::Schedule::kZeroBubble1 || schedule == step::Schedule::kZeroBubble2)
+      return invalid(
+          fmt::format("job \"{}\": steps of schedule {} are priced, not simulated; leave compute: SIMULATED out",
+                      job.name, step::name_of(schedule)));
+  }
   if (simulated == nullptr) return missing("this scenario says compute: SIMULATED, and steps cannot be simulated here");
   return simulated;
 }

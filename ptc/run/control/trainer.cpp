@@ -119,7 +119,7 @@ void Trainer::note_configuration(Job& job) {
     const cluster::GpuKind& gpu = cluster_.hosts[static_cast<size_t>(cluster_.host_of(device).value)].gpu;
     peak += step::peak_flops(gpu, training.precision.math);
   }
-  const double flops = step::model_flops(job.spec->shape, training.global_batch, training.sequence);
+  const double flops = step::model_flops(job.spec->shape, training.global_batch, training.sequence, training.mtp);
   if (record.step_s && peak > 0 && flops > 0) record.mfu = flops / (*record.step_s * peak);
   list.push_back(std::move(record));
 }

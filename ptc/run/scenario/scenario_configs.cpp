@@ -169,6 +169,10 @@ void ConfigChecker::check_schedule() {
   const std::string name(step::name_of(job_.training.schedule));
   const Note note = {job_path_ + ".schedule", "the schedule is chosen here"};
   if (config_.vpp > 1) error("vpp", fmt::format("schedule {} does not interleave: vpp must be 1", name), "", note);
+  if (job_.training.schedule == step::Schedule::kDualPipe) {
+    error("", "schedule dualpipe keeps two stages on each rank, which collections do not say",
+          "`scalai parallelize --schedule=dualpipe` prices it", note);
+  }
   if (job_.training.schedule == step::Schedule::kTwoBW && config_.zero == 3) {
     error("zero", "schedule 2bw keeps two whole versions of the weights, ZeRO-3 none", "zero can be 0, 1, 2", note);
   }

@@ -16,7 +16,8 @@ namespace {
 const std::map<std::string, tensor::DType> kPrecisions = {{"fp16", tensor::DType::kF16},
                                                           {"bf16", tensor::DType::kBF16},
                                                           {"fp32", tensor::DType::kF32},
-                                                          {"fp8", tensor::DType::kBF16}};
+                                                          {"fp8", tensor::DType::kBF16},
+                                                          {"nvfp4", tensor::DType::kBF16}};
 std::map<std::string, model::Optimizer> optimizers() {
   std::map<std::string, model::Optimizer> known;
   for (const std::string& name : model::optimizer_names()) known.emplace(name, model::find_optimizer(name).value());
@@ -63,6 +64,7 @@ class TrainingBuilder {
               Value& chosen);
   void build_batch(bool model_known, JobSpec& job);
   void build_recompute(step::Training& training);
+  int least_zero() const;
   void build_software(const std::string& gpu, JobSpec& job);
   void build_pins(ChoosePolicy& policy);
   void build_micro_batches(ChoosePolicy& policy);
@@ -117,9 +119,21 @@ void TrainingBuilder::build_recompute(step::Training& training) {
   }
 }
 
+// The least ZeRO stage of the job's layouts; 1 where none is named.
+int TrainingBuilder::least_zero() const {
+  int least = 3;
+  const auto take = [&](const std::string& layout) {
+    const auto fields = collection::parse_layout_fields(layout);
+    least = std::min(least, fields.ok() && fields->named.contains("zero") ? fields->config.zero : 1);
+  };
+  for (const proto::ParallelChoice& config : message_.configs()) take(config.layout());
+  if (message_.configs_size() == 0) take(message_.search().pins());
+  return least;
+}
+
 // What its recipes say; fields of the file come after.
 void TrainingBuilder::build_software(const std::string& gpu, JobSpec& job) {
-  const auto trainer = step::train_with(message_.software(), gpu, job.shape, job.training);
+  const auto trainer = step::train_with(message_.software(), gpu, job.shape, job.training, least_zero());
   if (!trainer.ok()) return source_.error(at("software"), message_of(trainer.status()));
   job.software = trainer->software;
   const bool decided = !source_.given(at("software")) && !message_.kernels().empty() && !message_.overlap().empty() &&
@@ -150,6 +164,13 @@ void TrainingBuilder::build(bool model_known, const std::string& gpu, JobSpec& j
   if (message_.has_grouped_experts()) training.grouped_experts = message_.grouped_experts();
   if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
     training.bucket = message_.bucket();
+  if (source_.given(at("imbalance"))) {
+    training.imbalance = message_.imbalance();
+    if (!(training.imbalance >= 1 && training.imbalance <= 64))
+      source_.error(at("imbalance"), "not a number from 1 to 64");
+  }
+  if (source_.given(at("mtp")) && source_.at_least(at("mtp"), message_.mtp(), 0))
+    training.mtp = std::min(message_.mtp(), 8);
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
   if (message_.has_flash_attention()) training.flash_attention = message_.flash_attention();
   // Its second version of the weights is state that moves.
@@ -275,6 +296,8 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   if (known || training.expert_overlap) out.set_expert_overlap(training.expert_overlap);
   if (known || training.cuda_graphs) out.set_cuda_graphs(training.cuda_graphs);
   if (known || training.grouped_experts) out.set_grouped_experts(training.grouped_experts);
+  if (training.imbalance != 1) out.set_imbalance(training.imbalance);
+  if (training.mtp > 0) out.set_mtp(training.mtp);
   if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);

@@ -110,7 +110,9 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.all_gpus = false;
   space.host = cluster::joined(host);
   space.base = model.training;
-  SCALAI_CHECK(step::train_with(step::kDefaultSoftware, host.gpu.name, model.shape, space.base).ok());
+  SCALAI_CHECK(
+      step::train_with(step::kDefaultSoftware, host.gpu.name, model.shape, space.base, model.pins.zero.value_or(1))
+          .ok());
   space.micro_batches = model.micro_batches;
   space.pins = model.pins;
   if (model.pins.zero) space.zero_stages = {*model.pins.zero};

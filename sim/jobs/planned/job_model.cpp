@@ -18,7 +18,8 @@ constexpr int64_t kMostSamples = 1 << 24;  // as in scenarios
 
 tensor::DType param_type(const std::string& precision) {
   if (precision == "fp32") return tensor::DType::kF32;
-  return precision == "bf16" || precision == "fp8" ? tensor::DType::kBF16 : tensor::DType::kF16;
+  const bool half = precision == "fp16" || precision == "zero-fp16";
+  return half ? tensor::DType::kF16 : tensor::DType::kBF16;
 }
 
 class JobModelBuilder {

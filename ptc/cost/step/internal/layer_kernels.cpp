@@ -77,8 +77,8 @@ void core_backward(const Context& c, KernelTime& time) {
 }
 
 // Tokens of a chunk of a scan, whose states are written in 32 bits, and the rate of its many small products as a share
-// of large ones.
-constexpr double kChunk = 128, kScanShare = 0.2;
+// of large ones, fitted on Nemotron 3 Nano (results/perfmodel, bridge_hybrid).
+constexpr double kChunk = 128, kScanShare = 0.1;
 
 // Mamba-2's convolution, its scan by chunks (Dao and Gu 2024, section 6: B·Cᵀ within a chunk, times x; the state behind
 // each chunk; C times the state before it) and the gated norm.
@@ -143,7 +143,11 @@ void rotary(const Context& c, KernelTime& time) {
 }
 
 void cast(const Context& c, double elements, KernelTime& time) {
-  if (c.fp8()) time.memory((c.e + 2) * elements);
+  if (!c.narrow()) return;
+  if (c.fp4()) time.memory(c.e * elements);              // the largest value
+  const double written = c.training().lora > 0 ? 1 : 2;  // frozen weights have no gradients, which are of transposes
+  time.memory((c.e + written * c.operand_bytes()) * elements);
+  if (c.fp4() && written > 1) time.memory((c.e + c.operand_bytes()) * elements);  // rotated, for the weight gradient
 }
 
 }  // namespace scalai::step::internal

@@ -40,8 +40,9 @@ struct Context {
   }
   const ModelShape& model() const { return workload.model; }
   const Training& training() const { return workload.training; }
-  bool fp8() const { return training().precision.math == Math::kFP8; }
-  double operand_bytes() const { return fp8() ? 1 : e; }
+  bool narrow() const { return is_narrow(training().precision.math); }
+  bool fp4() const { return training().precision.math == Math::kFP4; }
+  double operand_bytes() const { return narrow() ? (fp4() ? 0.5 : 1) : e; }
   double gradient_bytes() const { return 2 * training().precision.gradient_bytes; }  // read and written
 
   Communication tensor(Collective kind) const { return collective(links, kind, hardware.tp, tokens * h * e); }
@@ -53,6 +54,8 @@ struct Linear {
   double count = 1;
   double element_bytes, result_bytes, gradient_bytes;
   bool fused;    // the product adds to the gradients of micro-batches before
+  bool frozen;   // adapters are trained alone
+  bool adapted;  // one is beside it
   bool at_once;  // several matrices are one kernel, else one each
 
   Linear(const Context& c, double tokens, double from, double to, double matrices = 1)
@@ -64,10 +67,16 @@ struct Linear {
         result_bytes(c.e),
         gradient_bytes(c.gradient_bytes()),
         fused(c.training().overlap != Overlap::kNone),
+        frozen(c.training().lora > 0),
+        adapted(frozen && matrices == 1 && !c.training().lora_qkv),
         at_once(matrices == 1 || c.training().grouped_experts) {}
-  void forward(KernelTime& time) const { run(time, {rows, out, in, count, element_bytes, result_bytes}); }
+  void forward(KernelTime& time) const {
+    run(time, {rows, out, in, count, element_bytes, result_bytes});
+    adapters(time, rows * in, 2 * rows * out);
+  }
   void input_gradient(KernelTime& time) const { run(time, {rows, in, out, count, element_bytes, result_bytes}); }
   void weight_gradient(KernelTime& time) const {
+    if (frozen) return adapters(time, 3 * rows * in, 2 * rows * out);
     run(time, {out, in, rows, count, element_bytes, fused ? gradient_bytes : result_bytes});
     if (!fused) time.memory(count * in * out * (gradient_bytes + result_bytes));
   }
@@ -75,11 +84,19 @@ struct Linear {
     return alone(c, {rows, in, out, count, element_bytes, result_bytes});
   }
   double weight_gradient_s(const Context& c) const {
+    if (frozen) return 0;
     return alone(c, {out, in, rows, count, element_bytes, gradient_bytes});
   }
   double forward_s(const Context& c) const { return alone(c, {rows, out, in, count, element_bytes, result_bytes}); }
 
  private:
+  // Thin products, bound by what they read and write of the matrix' inputs and outputs: an input read, the result added
+  // to; backward the input read, its gradient added to, the result's gradient read for either matrix.
+  void adapters(KernelTime& time, double of_inputs, double of_outputs) const {
+    if (!adapted) return;
+    time.memory(result_bytes * of_inputs);
+    time.memory(result_bytes * of_outputs);
+  }
   void run(KernelTime& time, const Product& product) const { at_once ? time.product(product) : time.grouped(product); }
   static double alone(const Context& c, const Product& product) {
     return product_seconds(c.rates, c.rates.product_flops, product);
@@ -110,7 +127,9 @@ void residual_backward(const Context& c, KernelTime& time);
 // The non-linearity, of `ffn` elements a token; gated: of as many again beside them.
 void activation_forward(const Context& c, double tokens, double ffn, KernelTime& time);
 void activation_backward(const Context& c, double tokens, double ffn, KernelTime& time);
-// FP8 operands: read in 16 bits, written twice, once transposed for the weight gradient. Nothing in other formats.
+// FP8 operands: read in 16 bits, written twice, once transposed for the weight gradient. NVFP4's are read for their
+// largest value first, and once more for the transpose, which a Hadamard transform precedes (Transformer Engine).
+// Nothing in other formats.
 void cast(const Context& c, double elements, KernelTime& time);
 
 void add(const KernelTime& time, ChunkWork& work);

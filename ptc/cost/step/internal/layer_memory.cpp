@@ -6,7 +6,10 @@ namespace scalai::step::internal {
 namespace {
 
 // Of an element that goes into a matrix.
-double operand_bytes(const Workload& w, double a) { return w.training.precision.math == Math::kFP8 ? 1 : a; }
+double operand_bytes(const Workload& w, double a) {
+  const Math math = w.training.precision.math;
+  return math == Math::kFP8 ? 1 : math == Math::kFP4 ? 0.5 : a;
+}
 
 // Neither computed again nor in the host's memory.
 bool keeps(const Workload& w, const Recompute& recompute, Recompute::Module module) {
@@ -29,7 +32,7 @@ double sparse_bytes(const Workload& w, double a, const Recompute& recompute) {
   const double inner = ((m.gated ? 2 : 1) * a + (result ? operand : 0)) * static_cast<double>(m.ffn) / w.config.tp;
   const double shared = ((m.gated ? 2 : 1) * a + operand) * static_cast<double>(m.shared_ffn) / w.config.tp;
   const double rows = (operand * w.config.etp + a) * static_cast<double>(m.hidden) / w.config.tp;
-  return m.experts_per_token * (inner + rows) + shared;
+  return w.training.imbalance * m.experts_per_token * (inner + rows) + shared;
 }
 
 // Likewise a state-space block, whose backward pass computes convolution and scan again (mamba_ssm,

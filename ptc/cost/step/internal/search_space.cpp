@@ -413,11 +413,17 @@ Bound::Bound(const ModelShape& model, const SearchSpace& space) : space_(space) 
   double rate = rate_of(space.host.gpu);
   for (const cluster::Host& host : space.host_kinds) rate = std::max(rate, rate_of(host.gpu));
   if (model.heads == 0 || rate <= 0) return;  // 0 bounds anything
-  const auto hidden = static_cast<double>(model.hidden), ffn = static_cast<double>(model.ffn);
-  const double attention = hidden * static_cast<double>(model.head_dim) * 2 * (model.heads + model.kv_heads);
-  const double mlp = hidden * ffn * (model.gated ? 3 : 2) * (model.experts > 0 ? model.experts_per_token : 1);
-  // Two operations a weight and token, three times: forward, and back to inputs and to weights.
-  layers_s_ = 6 * tokens * model.layers * (attention + mlp) / rate;
+  const auto hidden = static_cast<double>(model.hidden);
+  const double attention =
+      static_cast<double>(model.attention_in_params + model.attention_whole_params + model.attention_out_params);
+  const double state_space = hidden * static_cast<double>(model.state_space.columns() + model.state_space.inner);
+  const auto mlp = [&](int64_t width) { return hidden * static_cast<double>(width) * (model.gated ? 3 : 2); };
+  const Blocks& blocks = model.blocks;
+  const double layer = blocks.attention * attention + blocks.state_space * state_space +
+                       blocks.dense * mlp(model.dense_ffn) + blocks.sparse * mlp(model.ffn) * model.experts_per_token;
+  // Two operations a weight and token, three times: forward, and back to inputs and, where it is trained, to weights.
+  const int passes = space.base.lora > 0 ? 2 : 3;
+  layers_s_ = 2 * passes * tokens * model.layers * layer / rate;
   head_s_ = 6 * tokens * hidden * static_cast<double>(model.vocab) / rate;
 }
 
@@ -427,7 +433,7 @@ Bound::Least Bound::of(const Point& point) const {
   const double layers_s = layers_s_ * (point.recompute == Recompute::kFull ? 4.0 / 3 : 1) / speed;
   const int64_t share = int64_t{point.dp} * point.micro_batch;
   const auto micro_batches = static_cast<double>((batch_of(point, space_) + share - 1) / share);
-  const bool flushes = space_.base.schedule != Schedule::kTwoBW;
+  const bool flushes = space_.base.schedule == Schedule::kOneFOneB || space_.base.schedule == Schedule::kGPipe;
   return {.work_s = layers_s + head_s_ / speed,
           .wait_s = flushes ? layers_s * (point.pp - 1) / (micro_batches * point.vpp) : 0};
 }
