@@ -40,8 +40,7 @@ class PlannedRecovery final : public RecoveryPlans {
         const ChangePlanner::Planned planned,
         planner_.plan(
             {.from = start ? nullptr : &held, .lost = lost, .to = to, .devices = devices_of(after), .source = source}));
-    const double detect_s = question.lost.empty() ? 0 : change::detect_s(costs);
-    return RecoveryCost{.seconds = detect_s + internal::alone_s(*planned.shape, planned.hosts, fabric_),
+    return RecoveryCost{.seconds = internal::alone_s(*planned.shape, planned.hosts, fabric_),
                         .from_survivors = alive,
                         .bytes = planned.shape->bytes};
   }

@@ -31,20 +31,20 @@ TEST_F(RecoveryPlansTest, SurvivorsGoOnWhereTheyAre) {
   const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 2, .lost = {0, 2}}).value();
   EXPECT_TRUE(cost.from_survivors);
   EXPECT_EQ(cost.bytes.cross_host, 0);
-  EXPECT_NEAR(cost.seconds, 15 + 0.1 + 3, 0.01);
+  EXPECT_NEAR(cost.seconds, 0.1 + 3, 0.01);
 }
 
 TEST_F(RecoveryPlansTest, ASpareFetchesAReplica) {
   const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {1}}).value();
   EXPECT_TRUE(cost.from_survivors);
   EXPECT_GT(cost.bytes.cross_host, 0);
-  EXPECT_GT(cost.seconds, 18.1);
+  EXPECT_GT(cost.seconds, 3.1);
   // Which replica was lost makes no difference.
   for (const int place : {0, 2, 3})
     EXPECT_EQ(plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {place}}).value().seconds, cost.seconds);
 }
 
-TEST_F(RecoveryPlansTest, GrowingAndStartingNeedNoDetection) {
+TEST_F(RecoveryPlansTest, GrowingAndStarting) {
   const double start_s = plans_->cost({.hosts_before = 0, .hosts_after = 4}).value().seconds;
   EXPECT_EQ(start_s, 3);
   const RecoveryCost grown = plans_->cost({.hosts_before = 2, .hosts_after = 4}).value();
@@ -99,7 +99,7 @@ TEST_F(ShardedRecoveryTest, ALostShardComesFromStorageWithEverythingElse) {
   const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {1}}).value();
   EXPECT_FALSE(cost.from_survivors);
   EXPECT_EQ(cost.bytes.kept, 0);
-  EXPECT_GT(cost.seconds, 8.1 + static_cast<double>(cost.bytes.from_storage) / 20e9);
+  EXPECT_GT(cost.seconds, 3.1 + static_cast<double>(cost.bytes.from_storage) / 20e9);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ const trace::TraceOption kUntil{
     "until", "0s", "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
 const trace::TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
 const trace::TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
-const trace::TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed"};
+const trace::TraceOption kDetect{"detect", "0s",
+                                 "until a loss without notice is noticed, in place of what the costs say"};
 const trace::TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long"};
 const trace::TraceOption kBeyond{
     "beyond", "stop",
@@ -135,7 +136,9 @@ std::string system_of(RecoveryDesign design) {
 // Returns the steps between two checkpoints.
 int64_t take_costs(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
   HostCosts costs;
-  if (!request.costs.empty()) {
+  if (request.costs.empty()) {
+    costs.detect_s = request.detect_s;
+  } else {
     const auto found = read_host_costs(request.costs, {system_of(setup.design), values.text("model")});
     values.add(found.status());
     if (!found.ok()) return 0;
@@ -144,7 +147,7 @@ int64_t take_costs(const RecoveryRequest& request, Values& values, RecoverySetup
   setup.costs.change_s = request.change_s;
   if (costs.change_s >= 0) setup.costs.change_s = [seconds = costs.change_s](const HostChange&) { return seconds; };
   setup.costs.state_survives = request.state_survives;
-  setup.costs.fatal_s = std::max(0.0, costs.fatal_s);
+  setup.costs.fatal_s = request.costs.empty() ? -1 : std::max(0.0, costs.fatal_s);
   setup.costs.host_ready_s = values.given("host-ready") ? values.seconds("host-ready") : std::max(0.0, costs.ready_s);
   setup.costs.detect_s = values.given("detect") ? values.seconds("detect") : std::max(0.0, costs.detect_s);
   setup.costs.step_lost = values.one_of("step-lost", "true", "false");

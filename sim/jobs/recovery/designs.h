@@ -34,6 +34,7 @@ struct RecoveryRequest {
   // Computed by the caller, if no table is named.
   std::function<double(int hosts)> samples_per_s;
   std::function<double(const HostChange&)> change_s;
+  double detect_s = 0;  // with change_s: until a loss is noticed, unless the option `detect` says it
   std::function<bool(const HostChange&)> state_survives;
   double samples_per_step = 0;  // 0 = from the costs or the option `batch`
 

@@ -1,5 +1,6 @@
 #include "sim/jobs/recovery/recovery.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fmt/format.h"
@@ -23,7 +24,8 @@ std::vector<std::string> problems_of(const RecoverySetup& setup) {
   need(proactive || setup.costs.change_s != nullptr, "the cost of a change of hosts is needed");
   need(setup.samples_per_step > 0, fmt::format("a step must have samples, not {}", setup.samples_per_step));
   need(is_amount(setup.until_s), "the end must be a time >= 0");
-  need(is_amount(setup.costs.fatal_s) && is_amount(setup.costs.host_ready_s) && is_amount(setup.costs.detect_s),
+  need(is_amount(std::max(0.0, setup.costs.fatal_s)) && is_amount(setup.costs.host_ready_s) &&
+           is_amount(setup.costs.detect_s),
        "costs must be times >= 0");
   need(setup.checkpoints.every_s >= 0 && is_amount(setup.checkpoints.write_s),
        "checkpoint period and write time must be >= 0");

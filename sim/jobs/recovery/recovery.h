@@ -53,7 +53,8 @@ struct HostChange {
 struct RecoveryCosts {
   // Seconds without training for a change. Required.
   std::function<double(const HostChange&)> change_s;
-  double fatal_s = 0;       // redundancy: a restart when a host and its fallback are both gone
+  // redundancy: a restart when a host and its fallback are both gone; below 0: as change_s has it, from storage
+  double fatal_s = 0;
   double host_ready_s = 0;  // seconds until a new host can be used
   double detect_s = 0;      // seconds until a loss without notice is detected
   bool step_lost = true;    // a loss repeats the step under way

@@ -181,7 +181,9 @@ class Steady {
       ledger_.fatal();
       ledger_.roll_back();
       const int to = target();
-      return change(to, {.from = used(), .to = to, .lost = 1}, setup_.costs.detect_s, setup_.costs.fatal_s);
+      const HostChange restart{.from = 0, .to = to, .lost = 0, .lost_places = {}, .resumes = true};
+      const double fatal_s = setup_.costs.fatal_s;
+      return change(to, restart, setup_.costs.detect_s, fatal_s < 0 ? std::nullopt : std::optional(fatal_s));
     }
     if (paused()) return change(target(), {.from = used(), .to = target(), .lost = 1}, setup_.costs.detect_s);
     ledger_.set_used(static_cast<int>(

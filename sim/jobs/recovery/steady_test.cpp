@@ -196,6 +196,8 @@ TEST(Steady, RedundancyIsFatalForTwoInARow) {
   EXPECT_EQ(result.fatal, 1);
   EXPECT_NEAR(result.lost_samples, 42, 1e-9);
   EXPECT_NEAR(result.samples, 2 * (100 - 40.5), 1e-9);
+  setup.costs = {.change_s = [](const HostChange& change) { return change.resumes ? 3.0 : 0.0; }, .fatal_s = -1};
+  EXPECT_NEAR(run(setup).samples, 2 * (100 - 13.5), 1e-9);
 }
 
 // Of three stages the first two go: the third stands in for the first, and nobody for the second.

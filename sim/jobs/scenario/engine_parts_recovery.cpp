@@ -46,6 +46,13 @@ std::optional<jobs::JobModel> job_model_of(PartsContext& context) {
   return std::nullopt;
 }
 
+// How the state moves, with the scenario's costs.
+jobs::ChangeStrategy strategy_of(const PartsContext& context) {
+  const std::string design = context.message.recovery().design();
+  const bool restarts = design == "checkpoint-restart" || design == "spare-swap";
+  return change_strategy(restarts ? "checkpoint-restart" : "reshard", context.scenario.costs);
+}
+
 // The scenario's job on the cluster's hosts: steps by the parallelizer, changes by plans.
 void build_plans(PartsContext& context) {
   if (context.message.jobs_size() != 1) {
@@ -70,11 +77,8 @@ void build_plans(PartsContext& context) {
                                              simulated ? context.parts.simulators.steps : nullptr);
   context.parts.fabric = context.parts.simulators.fabric ? context.parts.simulators.fabric(context.parts.cluster)
                                                          : jobs::make_unshared_fabric(context.parts.cluster);
-  const std::string design = context.message.recovery().design();
-  const bool restarts = design == "checkpoint-restart" || design == "spare-swap";
-  context.parts.recovery_plans = jobs::make_recovery_plans(
-      *context.parts.configurations, *context.parts.fabric,
-      change_strategy(restarts ? "checkpoint-restart" : "reshard", context.scenario.costs), job);
+  context.parts.recovery_plans =
+      jobs::make_recovery_plans(*context.parts.configurations, *context.parts.fabric, strategy_of(context), job);
 }
 
 // Designs that do not say which hosts are lost (redundancy) do not move state by plans either: then spread evenly.
@@ -145,6 +149,7 @@ void compute_from_plans(PartsContext& context, jobs::RecoveryRequest& request) {
     };
   }
   if (!request.costs.empty()) return;
+  request.detect_s = change::detect_s(strategy_of(context).costs);
   const auto answers = std::make_shared<PlanAnswers>(*plans);
   request.change_s = [answers](const jobs::HostChange& change) { return answers->seconds(change); };
   request.state_survives = [answers](const jobs::HostChange& change) { return answers->survives(change); };

@@ -381,6 +381,20 @@ TEST_F(ClusterScenarios, ALossThatLeavesTooFewHostsLosesTheState) {
   EXPECT_NEAR(three.lost_samples, one.lost_samples, 64);
 }
 
+// A loss is noticed after the stack's 15 s, or after what the option `detect` says: not after both.
+TEST_F(ClusterScenarios, TheOptionDetectReplacesTheStacksDetection) {
+  write("s/hosts.csv", "0,add,n1\n0,add,n2\n3000000,remove,n2\n");
+  const std::string text =
+      kHead + "until: \"3h\" jobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 }\n" +
+      "cluster { hosts { count: 2 gpus: 4 gpu: \"a100-40g\" nic: \"9Gbps\" } storage { read: \"1GB/s\" } }\n" +
+      "availability { file: \"hosts.csv\" format: \"bamboo\" set: \"removal=failed\" }\n" +
+      "recovery { design: \"checkpoint-restart\" }\n";
+  const auto paused_gpu_s = [&](const LoadOptions& options) {
+    return jobs::simulate_recovery((*load(text, options))->parts.recovery_setup)->changing_gpu_h * 3600;
+  };
+  EXPECT_NEAR(paused_gpu_s({.settings = {"recovery.set.detect=60s"}}), paused_gpu_s({}) + 4 * (60 - 15), 1e-6);
+}
+
 TEST_F(ClusterScenarios, SettingsReplaceValuesAndDropExpectations) {
   const std::string text = kHead + kCluster + kWorkload + "expect { metric: \"/metrics/finished\" equals: 1 }\n";
   EXPECT_EQ((*load(text))->expectations.size(), 1u);
