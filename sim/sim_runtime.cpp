@@ -24,7 +24,7 @@ class SimRuntime::Impl {
   void perform(const control::Abort& abort) { agenda_.abort(abort.job); }
   void perform(const control::Commit&) {}
   void perform(const control::Background& background) { agenda_.background(background); }
-  void perform(const control::Forget&) {}
+  void perform(const control::Forget& forget) { agenda_.drop_copy(forget.snapshot); }
   void perform(const control::ArmTimer& timer) { agenda_.arm(timer); }
   void perform(const control::Inject& inject) {
     if (const auto* fail = std::get_if<scenario::Fail>(&inject.what)) agenda_.fail(*fail, inject.detect_s);

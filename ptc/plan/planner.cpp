@@ -342,14 +342,29 @@ class Planner {
       const bool copies_too = input_.options.in_place && input_.options.sources == SourceRule::kNearest;
       if (overlap.copies >= 0 && (!held || copies_too))
         hosts = difference_.copy_hosts[static_cast<size_t>(overlap.copies)];
-      holders->second = internal::by_host(held ? difference_.old_sets[overlap.holders] : std::vector<DeviceId>(),
-                                          input_.cluster, hosts);
+      holders->second = internal::by_host(
+          held ? to_read(difference_.old_sets[overlap.holders], !hosts.empty()) : std::vector<DeviceId>(),
+          input_.cluster, hosts);
     }
-    return {.holders = &holders->second,
-            .wanting = internal::by_host(wanted.devices, input_.cluster),
-            .bytes = 0,
-            .one_holder = held && overlap.copies < 0 && difference_.old_sets[overlap.holders].size() == 1,
-            .exchanges = {}};
+    return {
+        .holders = &holders->second,
+        .wanting = internal::by_host(wanted.devices, input_.cluster),
+        .bytes = 0,
+        .one_holder = held && overlap.copies < 0 && to_read(difference_.old_sets[overlap.holders], false).size() == 1,
+        .exchanges = {}};
+  }
+
+  // Those that stay, if the box is anywhere else than on devices that leave.
+  std::vector<DeviceId> to_read(std::vector<DeviceId> holders, bool has_copies) const {
+    if (leaving().empty()) return holders;
+    const auto leaves = [&](DeviceId device) { return leaving().contains(device); };
+    if (has_copies || !std::all_of(holders.begin(), holders.end(), leaves)) std::erase_if(holders, leaves);
+    return holders;
+  }
+
+  const std::set<DeviceId>& leaving() const {
+    static const std::set<DeviceId> kNone;
+    return input_.options.in_place && !capped_ ? input_.leaving : kNone;
   }
 
   void emit_derived(const Derived& derived) {
@@ -394,6 +409,7 @@ class Planner {
   absl::Status make_rounds() {
     if (capped_ || input_.options.round_bytes > 0) internal::sort_instances(plan_);
     if (!capped_) {
+      if (!leaving().empty()) internal::leave_first(plan_, leaving());
       if (input_.options.round_bytes > 0) internal::cap_rounds(plan_, input_.options.round_bytes);
       internal::derive_last(plan_);
       internal::measure_memory(plan_);

@@ -13,6 +13,8 @@
 // The new collection's devices are taken as given: placement.h chooses them. Options are how strategies differ (DESIGN
 // section 1: a strategy is data).
 
+#include <set>
+
 #include "absl/status/statusor.h"
 #include "ptc/cluster/cluster.h"
 #include "ptc/plan/plan.h"
@@ -59,6 +61,9 @@ struct PlannerInput {
   const cluster::Cluster& cluster;
   const collection::Residency& residency;
   PlannerOptions options;
+  // Old devices that will soon be gone. In place, without a memory cap: a box is read from them only where nobody else
+  // holds it, and these reads come first, in a round of their own where rounds have no limit.
+  std::set<DeviceId> leaving = {};
 };
 
 // Errors (InvalidArgument): the collections do not hold the same tensors, a dtype change that is not between floating

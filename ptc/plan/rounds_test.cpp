@@ -141,5 +141,53 @@ TEST(RoundBytes, BoundWhatADeviceReceivesInOne) {
   }
 }
 
+// --- Devices that will soon be gone ----------------------------------------------------------------------------------
+
+// Rows [0, 64) are on g0 (h0) and g4 (h1), [64, 128) on g1 (h0) alone; all go to g5 of h1. Of h0, which leaves,
+// only the second half is read, and first.
+TEST(Leaving, OnlyWhatIsNowhereElseIsReadAndFirst) {
+  const auto w = [](const std::string& name, const std::vector<int>& homes) {
+    return tensor_of(name, {64}, {}, {{"x", homes}});
+  };
+  Case job{.from = collection_of({{"x", 3}}, devices({0, 4, 1}), {w("shared", {0, 1}), w("sole", {2})}),
+           .to = collection_of({{"x", 1}}, devices({5}), {w("shared", {0}), w("sole", {0})})};
+  EXPECT_EQ(job.plan().rounds(), 1);
+  job.leaving = {DeviceId(0), DeviceId(1)};
+  const Plan plan = job.plan();
+  EXPECT_EQ(plan.rounds(), 2);
+  for (const Operation& operation : plan.operations()) {
+    const bool sole = plan.tensor(operation.tensor).name == "sole";
+    EXPECT_EQ(operation.src, Location::device(DeviceId(sole ? 1 : 4)));
+    EXPECT_EQ(operation.round, sole ? 0 : 1);
+  }
+}
+
+// Replicas on every host: nothing is read of the host that leaves, and there is no round for it.
+TEST(Leaving, WhatOthersHoldNeedsNoRound) {
+  Case job{
+      .from = replicas({64}, devices({0, 4})), .to = replicas({64}, devices({4, 5, 6, 8})), .leaving = {DeviceId(0)}};
+  const Plan plan = job.plan();
+  EXPECT_EQ(plan.rounds(), 1);
+  for (const Operation& operation : plan.operations()) EXPECT_NE(operation.src, Location::device(DeviceId(0)));
+}
+
+// Rounds of limited size: those that read the host come before all others of the same receiver.
+TEST(Leaving, FirstOfLimitedRounds) {
+  const auto w = [](int i, int home) { return tensor_of("w" + std::to_string(i), {64}, {}, {{"x", {home}}}); };
+  std::vector<collection::LogicalTensor> before, after;
+  for (int i = 0; i < 8; ++i) {
+    before.push_back(w(i, i % 2));  // odd ones on the second device, which leaves
+    after.push_back(w(i, 0));
+  }
+  Case job{.from = collection_of({{"x", 2}}, devices({0, 4}), before),
+           .to = collection_of({{"x", 1}}, devices({8}), after)};
+  job.options.round_bytes = 64 * 4;
+  job.leaving = {DeviceId(4)};
+  const Plan plan = job.plan();
+  EXPECT_EQ(plan.rounds(), 8);
+  for (const Operation& operation : plan.operations())
+    EXPECT_EQ(operation.round < 4, operation.src == Location::device(DeviceId(4)));
+}
+
 }  // namespace
 }  // namespace scalai::plan

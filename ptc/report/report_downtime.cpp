@@ -1,4 +1,4 @@
-// The downtime of jobs by cause, and the losses of devices that nothing followed.
+// The downtime of jobs by cause, what they do about notices, and the losses of devices that nothing followed.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +36,40 @@ std::vector<DowntimePart> waits_of(const DowntimeSummary& down) {
   return parts;
 }
 
+std::string answer_to(const NoticeSummary& notice) {
+  const std::string at = fmt::format("stops training by {}", moment(notice.starts_s));
+  const std::string takes = format_seconds(notice.takes_s);
+  if (notice.answer == "leaves" && notice.only_there_bytes == 0)
+    return at + " and leaves; others hold all of its state";
+  const std::string all = format_bytes(notice.only_there_bytes);
+  if (notice.answer == "leaves")
+    return fmt::format("{} and leaves; {} that only they hold are out in {}", at, all, takes);
+  if (notice.answer == "copies")
+    return fmt::format("{} and copies {} that only they hold to hosts that stay, in {}", at, all, takes);
+  if (notice.answer == "checkpoint") return fmt::format("{} and writes a checkpoint in {}", at, takes);
+  const std::string text = fmt::format("{} of {} that only they hold can be out in time; without: {}",
+                                       format_bytes(notice.in_time_bytes), all, notice.lost);
+  if (notice.answer == "loses")
+    return fmt::format("{}; there is no copy to go back to: step {} is lost", text, notice.step);
+  return fmt::format("{}; so {}back to step {}: {} ({}) are run again", text,
+                     notice.starts_s < notice.deadline_s ? "at once " : "unless a copy under way arrives, ",
+                     notice.step, counted(notice.repeated_steps, "step"), format_seconds(notice.repeated_s));
+}
+
 }  // namespace
+
+std::string notice_lines(const Summary& summary, const Screen& screen) {
+  std::string text;
+  for (const JobSummary& job : summary.jobs) {
+    for (const NoticeSummary& notice : job.notices.value_or(std::vector<NoticeSummary>{})) {
+      const std::string line =
+          fmt::format("{}: {} to be left by {}, told at {}: {}", clipped(job.name, kNameColumns), notice.devices,
+                      moment(notice.deadline_s), moment(notice.at_s), printable_text(answer_to(notice)));
+      text += fmt::format("{}\n", fmt::join(wrapped(line, screen.columns), "\n"));
+    }
+  }
+  return text;
+}
 
 std::vector<DowntimePart> downtime_parts(const JobSummary& job) {
   if (!job.downtime) return {};

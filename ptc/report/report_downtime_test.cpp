@@ -73,6 +73,51 @@ TEST_F(DowntimeReport, TheCauseOfALossIsTold) {
   EXPECT_THAT(text_of(report_), HasSubstr("lost g2-g3: the worker of h1: connection closed: killed by signal 9"));
 }
 
+TEST_F(DowntimeReport, WhatAJobDoesAboutANoticeIsTold) {
+  EXPECT_FALSE(Json::parse(summary_json(report_)).at("/jobs/0"_json_pointer).contains("notices"));
+  control::NoticeRecord notice{.at_s = 10,
+                               .deadline_s = 40,
+                               .devices = {DeviceId(2), DeviceId(3)},
+                               .answer = "leaves",
+                               .starts_s = 31,
+                               .takes_s = 8,
+                               .only_there_bytes = 8'000'000'000,
+                               .in_time_bytes = 8'000'000'000,
+                               .lost = {},
+                               .step = 30};
+  report_.jobs[0].notices = {notice};
+  EXPECT_EQ(Json::parse(summary_json(report_)).at("/jobs/0/notices"_json_pointer),
+            Json::parse(R"([{"at_s": 10, "deadline_s": 40, "devices": "g2-g3", "answer": "leaves", "starts_s": 31,
+                             "takes_s": 8, "only_there_bytes": 8000000000, "in_time_bytes": 8000000000, "lost": "",
+                             "step": 30, "repeated_steps": 0, "repeated_s": 0}])"));
+  const auto told = [&](const control::NoticeRecord& one) {
+    report_.jobs[0].notices = {one};
+    return summary_table(summary_json(report_), {.columns = 1000});
+  };
+  EXPECT_THAT(told(notice), HasSubstr("gpt: g2-g3 to be left by 40.0 s, told at 10.0 s: stops training by 31.0 s and "
+                                      "leaves; 8.00 GB that only they hold are out in 8.00 s\n"));
+  notice.only_there_bytes = notice.in_time_bytes = 0;
+  EXPECT_THAT(told(notice), HasSubstr("by 31.0 s and leaves; others hold all of its state\n"));
+  notice.answer = "checkpoint";
+  EXPECT_THAT(told(notice), HasSubstr("by 31.0 s and writes a checkpoint in 8.00 s\n"));
+  notice.answer = "copies";
+  notice.only_there_bytes = 8'000'000'000;
+  EXPECT_THAT(told(notice), HasSubstr("and copies 8.00 GB that only they hold to hosts that stay, in 8.00 s\n"));
+  notice.answer = "goes back";
+  notice.in_time_bytes = 4'000'000'000;
+  notice.lost = {"tensor \"w\" [0:8]"};
+  notice.step = 20;
+  notice.repeated_steps = 3;
+  notice.repeated_s = 6;
+  EXPECT_THAT(told(notice),
+              HasSubstr("4.00 GB of 8.00 GB that only they hold can be out in time; without: tensor \"w\" "
+                        "[0:8]; so at once back to step 20: 3 steps (6.00 s) are run again\n"));
+  notice.starts_s = 40;
+  EXPECT_THAT(told(notice), HasSubstr("; so unless a copy under way arrives, back to step 20: "));
+  notice.answer = "loses";
+  EXPECT_THAT(told(notice), HasSubstr("; there is no copy to go back to: step 20 is lost\n"));
+}
+
 TEST_F(DowntimeReport, WithOneJobLossesComeAtTheirTime) {
   report_.jobs.resize(1);
   report_.losses.push_back({.at_s = 20, .noticed_s = 25, .devices = {DeviceId(3)}, .effects = {}});

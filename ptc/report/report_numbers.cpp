@@ -141,6 +141,26 @@ DowntimeSummary summarize(const control::DowntimeRecord& record) {
   return result;
 }
 
+std::optional<std::vector<NoticeSummary>> summarize(const std::vector<control::NoticeRecord>& records) {
+  if (records.empty()) return std::nullopt;
+  std::vector<NoticeSummary> list;
+  for (const control::NoticeRecord& record : records) {
+    list.push_back({.at_s = record.at_s,
+                    .deadline_s = record.deadline_s,
+                    .devices = control::device_list(record.devices),
+                    .answer = record.answer,
+                    .starts_s = record.starts_s,
+                    .takes_s = record.takes_s,
+                    .only_there_bytes = record.only_there_bytes,
+                    .in_time_bytes = record.in_time_bytes,
+                    .lost = fmt::format("{}", fmt::join(record.lost, "; ")),
+                    .step = record.step,
+                    .repeated_steps = record.repeated_steps,
+                    .repeated_s = record.repeated_s});
+  }
+  return list;
+}
+
 LossSummary summarize(const control::RunReport& report, const control::LossRecord& record) {
   LossSummary result{.at_s = record.at_s,
                      .noticed_s = record.noticed_s,
@@ -212,6 +232,7 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
   result.cost_usd = record.cost_usd;
+  result.notices = summarize(record.notices);
   for (const control::ReconfigurationRecord& r : record.reconfigurations)
     result.reconfigurations.push_back(summarize(report, job, r));
   result.totals = totals_of(result.reconfigurations);

@@ -208,6 +208,22 @@ void fields(Io& io, LossSummary& loss) {
 }
 
 template <class Io>
+void fields(Io& io, NoticeSummary& notice) {
+  io("at_s", notice.at_s);
+  io("deadline_s", notice.deadline_s);
+  io("devices", notice.devices);
+  io("answer", notice.answer);
+  io("starts_s", notice.starts_s);
+  io("takes_s", notice.takes_s);
+  io("only_there_bytes", notice.only_there_bytes);
+  io("in_time_bytes", notice.in_time_bytes);
+  io("lost", notice.lost);
+  io("step", notice.step);
+  io("repeated_steps", notice.repeated_steps);
+  io("repeated_s", notice.repeated_s);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -230,6 +246,7 @@ void fields(Io& io, JobSummary& job) {
   io.optional("redundancy", job.redundancy);
   io.optional("configurations", job.configurations);
   io.optional("trained", job.trained);
+  io.optional("notices", job.notices);
   io("totals", job.totals);
   io("reconfigurations", job.reconfigurations);
 }

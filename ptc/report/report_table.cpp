@@ -275,6 +275,7 @@ std::string summary_table(const std::string& summary_json_text, const Screen& sc
   }
   text += downtime_table(summary, screen) + schedule_table(summary, screen) + configuration_table(summary, screen) +
           trained_table(summary, screen);
+  if (const std::string notices = notice_lines(summary, screen); !notices.empty()) text += "\n" + notices;
   text += any ? "\n" + reconfiguration_table(summary, screen) : "\nno reconfigurations\n";
   text += cause_lines(summary, screen);
   return text + basis_text(summary.basis.value_or(std::vector<Basis>{}), screen) + deviation_lines(summary, screen);

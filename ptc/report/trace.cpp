@@ -91,6 +91,11 @@ void write_events(const control::RunReport& report, TraceWriter& trace) {
     if (std::string text = std::visit(words, event.body); !text.empty())
       instants.emplace_back(nanoseconds(event.at_s), std::move(text));
   }
+  for (const control::JobRecord& job : report.jobs) {
+    for (const control::NoticeRecord& notice : job.notices)
+      instants.emplace_back(nanoseconds(notice.at_s), fmt::format("{}, told that {} will be taken: {}", job.name,
+                                                                  control::device_list(notice.devices), notice.answer));
+  }
   for (const control::LossRecord& loss : report.losses) {
     const std::string devices = control::device_list(loss.devices);
     instants.emplace_back(nanoseconds(loss.at_s), devices + " lost");

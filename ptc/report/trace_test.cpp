@@ -77,13 +77,15 @@ TEST(Trace, EventsAreInstants) {
   report.script = {
       {.event = 0, .at_s = 10}, {.event = 1, .at_s = 50}, {.event = 2, .at_s = 60}, {.event = 3, .at_s = 90}};
   report.events.push_back({95, control::UserDrain{{DeviceId(1)}}});
+  report.jobs[0].notices = {{.at_s = 92, .devices = {DeviceId(1)}, .answer = "leaves"}};
   const ReadTrace trace(perfetto_trace(report));
   EXPECT_EQ(trace.track("timeline").group, "events");
   Texts texts;
   for (const auto& [at, name] : trace.track("timeline").instants)
     texts.push_back(fmt::format("{} {}", static_cast<double>(at) / 1e9, name));
   EXPECT_EQ(texts, (Texts{"10 resize gpt to 4 GPUs", "50 g2-g3 fail", "50 g2-g3 lost", "60 h0.nic0.up degrade to 0.25",
-                          "65 the loss of g2-g3 is noticed", "90 g2 h0.nic0.up are repaired", "95 request: drain g1"}));
+                          "65 the loss of g2-g3 is noticed", "90 g2 h0.nic0.up are repaired",
+                          "92 gpt, told that g1 will be taken: leaves", "95 request: drain g1"}));
 }
 
 // Beyond the bound the largest transfers stay, with their arrows, and the trace says what is missing.

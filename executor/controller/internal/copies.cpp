@@ -113,6 +113,7 @@ absl::Status Copies::wait_before(const control::Agenda::TrainEnd& end) {
 }
 
 absl::Status Copies::forget(const control::Forget& forget) {
+  run_.agenda.drop_copy(forget.snapshot);
   std::erase_if(of(forget.job).copies, [&](const Copy& copy) { return copy.command.tag == forget.snapshot; });
   return run_.job(forget.job).work->snapshots().forget(forget.snapshot);
 }

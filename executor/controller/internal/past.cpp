@@ -34,6 +34,7 @@ void Past::note(const control::Command& command) {
     run_.agenda.background(*background);
     run_.job(background->job).work->note_background(*background);
   } else if (const auto* forget = std::get_if<control::Forget>(&command)) {
+    run_.agenda.drop_copy(forget->snapshot);
     run_.job(forget->job).work->snapshots().note_forget(forget->snapshot);
   } else if (const auto* timer = std::get_if<control::ArmTimer>(&command)) {
     run_.agenda.arm(*timer);

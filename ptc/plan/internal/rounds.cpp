@@ -38,7 +38,27 @@ int64_t old_bytes(const PlanDraft& plan, const Instance& instance) {
   return size * instance.box.volume();
 }
 
+void leave_first(PlanDraft& plan, const std::set<DeviceId>& leaving) {
+  const auto any_leg = [&](const Instance& instance, const auto& is_such) {
+    const auto legs = plan.patterns.legs(instance.pattern);
+    return std::any_of(legs.begin(), legs.end(), is_such);
+  };
+  const auto reads = [&](const Instance& instance) {
+    return any_leg(instance, [&](const Leg& leg) {
+      return leg.src.kind == Location::Kind::kDevice && leaving.contains(DeviceId(leg.src.index));
+    });
+  };
+  const auto moves = [&](const Instance& instance) {
+    return any_leg(instance, [](const Leg& leg) { return leg.src != Location::device(leg.dst); });
+  };
+  const auto rest = std::stable_partition(plan.instances.begin(), plan.instances.end(), reads);
+  if (rest == plan.instances.begin() || std::none_of(rest, plan.instances.end(), moves)) return;
+  plan.rounds = 2;
+  std::for_each(rest, plan.instances.end(), [&](Instance& instance) { instance.round = moves(instance) ? 1 : 0; });
+}
+
 void cap_rounds(PlanDraft& plan, int64_t round_bytes) {
+  plan.rounds = 1;
   plan.instances = one_by_one(plan);
   struct Open {
     int32_t round = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // Rounds: the order in which a plan's instances run, and what devices hold meanwhile.
 
+#include <set>
 #include <vector>
 
 #include "ptc/plan/plan_draft.h"
@@ -28,6 +29,10 @@ class DeviceIndex {
  private:
   std::vector<size_t> index_;
 };
+
+// Puts instances that read one of these devices first, before rounds are capped: they are about to go. What else moves
+// between places gets a round after theirs.
+void leave_first(PlanDraft& plan, const std::set<DeviceId>& leaving);
 
 // Assigns rounds so that a device receives at most so much in one (at least one box). Splits instances by tensor.
 void cap_rounds(PlanDraft& plan, int64_t round_bytes);

@@ -69,8 +69,9 @@ struct Case {
   collection::Residency residency;
   PlannerOptions options;
   PlacementOptions placement = {};
+  std::set<DeviceId> leaving = {};
 
-  PlannerInput input() const { return {from, to, cluster, residency, options}; }
+  PlannerInput input() const { return {from, to, cluster, residency, options, leaving}; }
   InterpreterInput oracle() const { return {from, to, cluster, residency}; }
   // The plan, after both interpreters accepted it.
   Plan plan() const {

@@ -129,6 +129,17 @@ struct LossSummary {
   std::optional<std::string> cause;  // in words; the key is there only where it is known
 };
 
+// What a job did about a notice (control::NoticeRecord).
+struct NoticeSummary {
+  double at_s = 0, deadline_s = 0;
+  std::string devices, answer;
+  double starts_s = 0, takes_s = 0;
+  int64_t only_there_bytes = 0, in_time_bytes = 0;
+  std::string lost;  // "" = nothing
+  int64_t step = 0, repeated_steps = 0;
+  double repeated_s = 0;
+};
+
 struct JobSummary {
   std::string name, state, failure;
   int64_t steps = 0, samples = 0;
@@ -146,6 +157,7 @@ struct JobSummary {
   // The key is there only for a job with step times that were computed.
   std::optional<std::vector<ConfigurationSummary>> configurations;
   std::optional<std::vector<TrainedSummary>> trained;  // the key is there only with real training
+  std::optional<std::vector<NoticeSummary>> notices;   // the key is there only for a job that had one
   JobTotals totals;
   std::vector<ReconfigurationSummary> reconfigurations;
 };
@@ -192,6 +204,8 @@ std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
 std::string downtime_table(const Summary& summary, const Screen& screen = {});
 std::string cause_lines(const Summary& summary, const Screen& screen);  // of losses whose cause is known
+std::string notice_lines(const Summary& summary,
+                         const Screen& screen);  // what jobs do about notices, and what they lose
 std::string copy_lines(const Summary& summary);  // checkpoints that were left out, and redundant copies, by job
 // "35.0 min on average (4.00 min to 66.0 min) as the failure moves over 62.0 min"
 std::string moment_text(const MomentSummary& moment);

@@ -68,7 +68,7 @@ class Agenda {
   void execute(const Execute& execute);
   void abort(int job);
   void background(const Background& background);
-  void drop_copy(int64_t tag);  // of a background command that came to nothing
+  void drop_copy(int64_t tag);  // of a background command that came to nothing, or that nobody waits for
   void arm(const ArmTimer& timer) { at(timer.at_s, TimerEnd{timer.timer}); }
   // Devices die and links go down now; LossKnown follows after detect_s. Returns the devices that lived until now.
   std::vector<DeviceId> fail(const scenario::Fail& fail, double detect_s);

@@ -8,13 +8,18 @@
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/planner.h"
+#include "ptc/run/control/agenda.h"
 #include "ptc/run/scenario/job_state.h"
 
 namespace scalai::control {
 
 ChangePlanner::ChangePlanner(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                              const Condition& condition, bool check_plans)
-    : scenario_(scenario), strategy_(strategy), condition_(condition), check_plans_(check_plans) {}
+    : scenario_(scenario),
+      strategy_(strategy),
+      condition_(condition),
+      check_plans_(check_plans),
+      departure_(condition, strategy.costs.stores) {}
 
 bool ChangePlanner::saves_first(const Job& job, bool waits) const {
   const scenario::CheckpointPolicy& checkpoint = job.spec->checkpoint;
@@ -50,7 +55,35 @@ std::vector<Source> ChangePlanner::sources(const Job& job) const {
   for (Source& source : list) leave_out_of_reach(job, source);
   std::stable_sort(list.begin(), list.end(),
                    [](const Source& a, const Source& b) { return a.holding.step > b.holding.step; });
-  return list;
+  return with_and_without_leaving(std::move(list));
+}
+
+std::vector<Source> ChangePlanner::with_and_without_leaving(std::vector<Source> list) const {
+  std::vector<Source> all;
+  for (Source& source : list) {
+    std::set<DeviceId> leaving = condition_.leaving(source.holding.collection->device_of_rank);
+    std::erase_if(leaving, [&](DeviceId device) { return source.residency.lost.contains(device); });
+    std::erase_if(source.residency.extra,
+                  [&](const collection::ExtraHolder& extra) { return condition_.memory_leaves(extra.host); });
+    if (!leaving.empty()) {
+      all.push_back(source);
+      all.back().leaving = leaving;
+      source.residency.lost.insert(leaving.begin(), leaving.end());
+    }
+    all.push_back(std::move(source));
+  }
+  return all;
+}
+
+double ChangePlanner::seconds_to_leave(const Job& job, const Source& source, const PlannedChange& change) const {
+  if (source.leaving.empty()) return 0;
+  const Execute execute = execution(job, source, change);
+  return departure_.seconds(change::stages_of(change_of(execute, scenario_.cluster)), source.leaving);
+}
+
+bool ChangePlanner::in_time(const Job& job, const Source& source, const PlannedChange& change, double now_s) const {
+  return source.leaving.empty() ||
+         now_s + seconds_to_leave(job, source, change) <= condition_.deadline_of(source.leaving);
 }
 
 // What is cut off is not lost, but nobody can read it now.
@@ -102,7 +135,8 @@ absl::StatusOr<plan::Plan> ChangePlanner::make_plan(const Source& source, const 
                                .to = to,
                                .cluster = scenario_.cluster,
                                .residency = source.residency,
-                               .options = options});
+                               .options = options,
+                               .leaving = source.leaving});
   if (made.ok() && check_plans_) {
     const absl::Status verdict = plan::interpret(
         *made,
@@ -112,14 +146,21 @@ absl::StatusOr<plan::Plan> ChangePlanner::make_plan(const Source& source, const 
   return made;
 }
 
-Execute ChangePlanner::execution(const Job& job, const Source& source, plan::Plan plan) const {
-  const Underway& underway = *job.underway;
+absl::StatusOr<PlannedChange> ChangePlanner::plan_to(const Job& job, const Source& source, collection::Collection to,
+                                                     const scenario::ParallelChoice& choice,
+                                                     const std::vector<DeviceId>& candidates) const {
+  to.device_of_rank = place_ranks(job, source, to, choice, candidates);
+  SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, make_plan(source, to));
+  return PlannedChange{std::make_shared<const collection::Collection>(std::move(to)), std::move(plan)};
+}
+
+Execute ChangePlanner::execution(const Job& job, const Source& source, const PlannedChange& change) const {
   Execute execute{.job = job.index,
-                  .epoch = underway.collection->epoch,
-                  .reconfiguration = underway.record.index,
-                  .plan = std::move(plan),
+                  .epoch = change.to->epoch,
+                  .reconfiguration = job.underway ? job.underway->record.index : 0,
+                  .plan = change.plan,
                   .from = source.holding.collection,
-                  .to = underway.collection,
+                  .to = change.to,
                   .gone = source.residency.lost,
                   .extra = source.residency.extra,
                   .snapshot = source.holding.snapshot,
@@ -131,8 +172,7 @@ Execute ChangePlanner::execution(const Job& job, const Source& source, plan::Pla
     const HostId hub = strategy_.planner.hub;
     execute.hub = hub;
     execute.upload = true;
-    execute.load = load_flows(*underway.collection, scenario_.cluster,
-                              change::target_hub(hub, *underway.collection, scenario_.cluster));
+    execute.load = load_flows(*change.to, scenario_.cluster, change::target_hub(hub, *change.to, scenario_.cluster));
     execute.stage = staging_flows(source);
   }
   return execute;

@@ -1,6 +1,7 @@
 #include "ptc/run/control/internal/condition.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace scalai::control {
 
@@ -24,6 +25,7 @@ void Condition::repair(const scenario::Repair& what, double now_s) {
   for (const DeviceId device : what.devices) {
     dead_.erase(device);
     draining_.erase(device);
+    deadline_s_.erase(device);
     speed_.erase(device);
     repaired_at_s_[device] = now_s;
   }
@@ -91,6 +93,35 @@ scenario::Degrade Condition::degrade(scenario::Degrade what) {
 bool Condition::lost_since(DeviceId device, double made_s) const {
   const auto repaired = repaired_at_s_.find(device);
   return dead(device) || repaired == repaired_at_s_.end() || made_s <= repaired->second;
+}
+
+void Condition::drain(const std::vector<DeviceId>& devices, std::optional<double> deadline_s) {
+  draining_.insert(devices.begin(), devices.end());
+  if (!deadline_s) return;
+  for (const DeviceId device : devices) {
+    const auto known = deadline_s_.emplace(device, *deadline_s).first;
+    known->second = std::min(known->second, *deadline_s);
+  }
+}
+
+std::set<DeviceId> Condition::leaving(const std::vector<DeviceId>& devices) const {
+  std::set<DeviceId> found;
+  for (const DeviceId device : devices) {
+    if (!dead(device) && deadline_s_.contains(device)) found.insert(device);
+  }
+  return found;
+}
+
+double Condition::deadline_of(const std::set<DeviceId>& leaving) const {
+  double first_s = std::numeric_limits<double>::infinity();
+  for (const DeviceId device : leaving) first_s = std::min(first_s, deadline_s_.at(device));
+  return first_s;
+}
+
+bool Condition::memory_leaves(HostId host) const {
+  const std::vector<DeviceId> devices = cluster_.devices_of(host);
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](DeviceId device) { return dead(device) || deadline_s_.contains(device); });
 }
 
 std::set<HostId> Condition::hosts_down() const {

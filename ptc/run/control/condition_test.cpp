@@ -77,6 +77,24 @@ TEST_F(ConditionTest, DevicesToBeLeftAreNotUsable) {
   EXPECT_FALSE(condition_.usable(DeviceId(0)));
 }
 
+// h0 has g0 and g1. The earlier of two deadlines counts, until a repair or the loss.
+TEST_F(ConditionTest, DevicesWithADeadlineLeaveUntilItIsTakenBack) {
+  condition_.drain({DeviceId(0)}, 50.0);
+  condition_.drain({DeviceId(0), DeviceId(1)}, 70.0);
+  condition_.drain({DeviceId(2)});
+  const std::set<DeviceId> both = {DeviceId(0), DeviceId(1)};
+  EXPECT_EQ(condition_.leaving({DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)}), both);
+  EXPECT_EQ(condition_.deadline_of(both), 50);
+  EXPECT_EQ(condition_.deadline_of({DeviceId(1)}), 70);
+  EXPECT_TRUE(condition_.memory_leaves(HostId(0)));
+  EXPECT_FALSE(condition_.memory_leaves(HostId(1)));
+  condition_.repair({.devices = {DeviceId(1)}}, 10);
+  EXPECT_EQ(condition_.leaving({DeviceId(0), DeviceId(1)}), std::set{DeviceId(0)});
+  EXPECT_FALSE(condition_.memory_leaves(HostId(0)));
+  condition_.lose({DeviceId(0)}, 50);
+  EXPECT_TRUE(condition_.leaving({DeviceId(0)}).empty());
+}
+
 TEST_F(ConditionTest, SharesOfNominalHoldUntilTheyAreOneOrRepaired) {
   condition_.degrade({.links = {"h0.nic0.up"}, .devices = device_ids({1, 2}), .factor = 0.5});
   EXPECT_THAT(condition_.speed(), ElementsAre(Pair(DeviceId(1), 0.5), Pair(DeviceId(2), 0.5)));

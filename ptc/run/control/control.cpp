@@ -12,6 +12,7 @@
 #include "ptc/run/control/internal/condition.h"
 #include "ptc/run/control/internal/jobs.h"
 #include "ptc/run/control/internal/lifecycle.h"
+#include "ptc/run/control/internal/notices.h"
 #include "ptc/run/control/internal/policy_loop.h"
 #include "ptc/run/control/internal/policy_text.h"
 #include "ptc/run/control/internal/reconfigurer.h"
@@ -61,7 +62,10 @@ class Control::Impl {
   void apply(const scenario::Repair& what);
   void apply(const scenario::Degrade& what);
   void apply(const scenario::Preempt& what);
-  void leave_devices(const std::vector<DeviceId>& devices, const std::string& cause);
+  void leave_devices(const std::vector<DeviceId>& devices, const std::string& cause,
+                     std::optional<double> deadline_s = std::nullopt);
+  // The job trains on devices that will be taken: it goes on until it has to leave, or leaves now. False: it does not.
+  bool answer_notice(Job& job, const std::string& cause = "");
   void notice_is_over(const scenario::Preempt& what);
   void cut_off(const Timer& timer);  // links are down, and jobs leave what they cut off
 
@@ -87,6 +91,7 @@ class Control::Impl {
   Trainer trainer_;
   ChangePlanner planner_;
   Targets targets_;
+  Notices notices_;
   PolicyLoop policy_;
   Lifecycle lifecycle_;
   Reconfigurer reconfigurer_;
@@ -116,6 +121,8 @@ Control::Impl::Impl(const scenario::Scenario& scenario, scenario::Strategy strat
       trainer_(condition_, script_, jobs_, step_time, turn_),
       planner_(scenario, strategy_, condition_, options.check_plans),
       targets_(scenario, strategy_, condition_, jobs_, planner_, turn_),
+      notices_(condition_, planner_, targets_, script_, trainer_, snapshots_, turn_,
+               Evacuator(strategy_, condition_, planner_, targets_, turn_)),
       policy_(scenario, strategy_, jobs_, condition_, turn_, options.policy),
       lifecycle_(jobs_, records_, snapshots_, policy_, turn_),
       reconfigurer_(scenario, condition_, planner_, targets_, trainer_, snapshots_, lifecycle_, records_, turn_) {
@@ -201,6 +208,7 @@ void Control::Impl::on(const StepReached& event) {
 void Control::Impl::on(const RoundDone& event) {
   Job& job = jobs_[event.job];
   if (!job.underway) return;
+  job.underway->rounds_done = event.round;
   job.underway->torn = job.underway->torn || (event.round > 0 && plan::frees_early(*job.underway->record.plan));
   for (const size_t due : script_.due_in_round(event.job, job.underway->record.index, event.round)) {
     const double delay_s = script_.delay_s(due);
@@ -222,7 +230,7 @@ void Control::Impl::on(const BackgroundDone& event) {
   Job& job = jobs_[event.job];
   if (!snapshots_.arrive(job, event.tag)) return;
   if (job.copies.last == event.tag) return lifecycle_.stop(job);
-  if (job.copies.before_change != event.tag) return;
+  if (job.copies.before_change != event.tag) return (void)answer_notice(job);
   job.copies.before_change.reset();
   if (lifecycle_.stopping()) return snapshots_.start_last(job);
   go_on(job);
@@ -245,6 +253,11 @@ void Control::Impl::on(const TimerFired& event) {
     case Timer::Purpose::kArrival: return submit_arrivals();
     case Timer::Purpose::kWake: return policy_.wake(event.timer);
     case Timer::Purpose::kCutOff: return cut_off(timer);
+    case Timer::Purpose::kLeave: {
+      Job& job = jobs_[timer.job];
+      if (job.request.leaves_s && *job.request.leaves_s <= turn_.now_s) (void)answer_notice(job);
+      return;
+    }
     case Timer::Purpose::kUntil: break;
   }
   for (Job& job : jobs_) {
@@ -315,6 +328,7 @@ void Control::Impl::apply(const scenario::Resize& what) {
   if (policy_.active()) return policy_.limit(job, what.gpus);  // of what the policy gives it uses no more
   job.wanted.gpus = what.gpus;
   job.wanted.devices.clear();
+  job.request.leaves_s.reset();  // one change does both
   retarget(job, fmt::format("resize to {}", what.gpus));
 }
 
@@ -362,14 +376,25 @@ void Control::Impl::apply(const scenario::Degrade& what) {
 }
 
 void Control::Impl::apply(const scenario::Preempt& what) {
-  leave_devices(what.devices, "preemption of " + device_list(what.devices));
+  leave_devices(what.devices, "preemption of " + device_list(what.devices), turn_.now_s + what.notice_s);
 }
 
-void Control::Impl::leave_devices(const std::vector<DeviceId>& devices, const std::string& cause) {
-  condition_.drain(devices);
+void Control::Impl::leave_devices(const std::vector<DeviceId>& devices, const std::string& cause,
+                                  std::optional<double> deadline_s) {
+  condition_.drain(devices, deadline_s);
   policy_.take_grants({devices.begin(), devices.end()}, cause);
   if (policy_.active()) return;  // it is asked first
-  for (Job& job : jobs_) retarget(job, cause);
+  for (Job& job : jobs_) {
+    if (!answer_notice(job, cause)) retarget(job, cause);
+  }
+}
+
+bool Control::Impl::answer_notice(Job& job, const std::string& cause) {
+  if (policy_.active()) return false;
+  const Notices::Leave leave = notices_.answer(job, cause);
+  if (leave == Notices::Leave::kAtBoundary) retarget(job, job.request.leaves_for);
+  if (leave == Notices::Leave::kNow) go_on(job);
+  return leave != Notices::Leave::kNo;
 }
 
 // A repair before the deadline has taken the notice back.
@@ -402,6 +427,8 @@ void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
   if (job.over() || !job.submitted) return;
   job.request.forced = job.request.forced || forced;
   if (job.mode == Mode::kStopping || (staying_.contains(job.index) && !forced)) return;
+  if (notices_.waits(job) && !forced) return;
+  job.request.leaves_s.reset();
   if (job.mode == Mode::kReconfiguring) {
     job.request.again = true;
     job.request.cause = cause;
@@ -421,9 +448,8 @@ void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
 
 void Control::Impl::go_on(Job& job, double stall_s) {
   if (job.mode == Mode::kStopping && !targets_.settled(job)) {
-    const bool saves = planner_.saves_first(job, /*waits=*/!targets_.choose(job));
-    if (saves && snapshots_.start_before_change(job)) return;
-    return reconfigurer_.begin(job);
+    if (!notices_.saves_first(job)) reconfigurer_.begin(job);
+    return;
   }
   job.mode = Mode::kTraining;  // also when what was asked for has been taken back
   trainer_.start(job, stall_s);

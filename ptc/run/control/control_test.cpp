@@ -239,15 +239,19 @@ TEST(ControlDegrade, OfOthersOrOfLinksDoesNotTouchTraining) {
   EXPECT_EQ(std::get<scenario::Degrade>(driver.only<Inject>().what).links.size(), 1u);
 }
 
+// Under tp2,dp2 others hold all state of a host: the job trains until the last step boundary in time, at 70 s.
 TEST(ControlPreempt, LeavesBeforeTheDeadline) {
   Driver driver(elastic("events { at: \"10.5s\" preempt { hosts: [0] notice: \"60s\" } }"));
   driver.feed(10.5, TimerFired{1});
-  EXPECT_EQ(driver.only<ArmTimer>().at_s, 70.5);
-  EXPECT_EQ(driver.only<Train>().until_step, 11);
-  driver.feed(11, StepReached{0, 11});
+  ASSERT_EQ(driver.all<ArmTimer>().size(), 2u);
+  EXPECT_EQ(driver.all<ArmTimer>()[0].at_s, 69.5) << "a step before the deadline";
+  EXPECT_EQ(driver.all<ArmTimer>()[1].at_s, 70.5);
+  driver.feed(69.5, TimerFired{2});
+  EXPECT_EQ(driver.only<Train>().until_step, 70);
+  driver.feed(70, StepReached{0, 70});
   EXPECT_EQ(driver.only<Execute>().plan->dst_devices(), device_ids({2, 3, 4, 5}));
-  driver.done(15);
-  driver.feed(70.5, TimerFired{2});
+  driver.done(70.25);
+  driver.feed(70.5, TimerFired{3});
   EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({0, 1}));
   EXPECT_TRUE(driver.lose(70.5, {0, 1}).empty()) << driver.text();
   EXPECT_EQ(driver.job().lost_steps, 0);

@@ -10,6 +10,7 @@
 namespace scalai::control {
 namespace lost_state_test {
 
+using testing::device_ids;
 using testing::Driver;
 using ::testing::HasSubstr;
 using testing::job_text;

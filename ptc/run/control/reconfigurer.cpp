@@ -38,6 +38,25 @@ bool reads_memory_of(const plan::Plan& plan, const std::set<HostId>& hosts) {
   });
 }
 
+// Rounds to come read these devices, or the memory of these hosts. State that is staged in hosts' memories comes from
+// devices until the transfer begins.
+bool still_read(const Underway& underway, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) {
+  constexpr auto kDevice = plan::Location::Kind::kDevice, kMemory = plan::Location::Kind::kHostMemory;
+  const plan::Plan& plan = *underway.record.plan;
+  const std::span<const plan::Leg> all = plan.patterns().legs();
+  if (!underway.rounds_done &&
+      std::any_of(all.begin(), all.end(), [](const plan::Leg& leg) { return leg.src.kind == kMemory; }))
+    return true;
+  const auto reads = [&](const plan::Leg& leg) {
+    if (leg.src.kind == kMemory) return hosts.contains(HostId(leg.src.index));
+    return leg.src.kind == kDevice && devices.contains(DeviceId(leg.src.index));
+  };
+  return std::any_of(plan.instances().begin(), plan.instances().end(), [&](const plan::Instance& instance) {
+    const auto legs = plan.patterns().legs(instance.pattern);
+    return instance.round >= underway.rounds_done.value_or(0) && std::any_of(legs.begin(), legs.end(), reads);
+  });
+}
+
 // Detect and aborted are the control loop's own.
 void add_executed(PhaseSeconds& sum, const PhaseSeconds& phases) {
   sum.stop += phases.stop;
@@ -131,41 +150,48 @@ void Reconfigurer::attempt(Job& job) {
   }
   built.epoch = job.state.collection->epoch + 1;
   underway.collection = std::make_shared<collection::Collection>(std::move(built));
-  std::optional<plan::Plan> first;
+  std::optional<plan::Plan> nearest;  // the one that misses least
+  std::optional<std::pair<Source, PlannedChange>> late;
   for (const Source& source : planner_.sources(job)) {
-    const auto placed = std::make_shared<collection::Collection>(*underway.collection);
-    placed->device_of_rank = planner_.place_ranks(job, source, *placed, *target->choice, targets_.usable_devices(job));
-    const auto made = planner_.make_plan(source, *placed);
+    const auto made =
+        planner_.plan_to(job, source, *underway.collection, *target->choice, targets_.usable_devices(job));
     if (!made.ok()) return lifecycle_.fail(job, message_of(made.status()));
-    const plan::Plan& plan = *made;
-    if (!first) first = plan;
-    if (!plan.feasible()) continue;
-    underway.collection = placed;
-    underway.target.devices = placed->device_of_rank;
-    records_.add(plan);
-    underway.record.plan = plan;
-    underway.record.plan_index = records_.plans().size() - 1;
-    underway.source = source.holding.snapshot;
-    underway.record.step = source.holding.step;
-    underway.record.rolled_back_steps = job.state.step - source.holding.step;
-    if (underway.record.failed && source.holding.snapshot != kLiveState) {
-      const bool checkpoint = job.copies.checkpoint && source.holding.snapshot == job.copies.checkpoint->snapshot;
-      underway.record.failed->every_steps =
-          checkpoint ? job.spec->checkpoint.every_steps : job.spec->redundancy.every_steps;
-      underway.record.failed->written_s = source.holding.written_s;
-    }
-    // Snapshots under way of steps that are now run again belong to a past that did not happen.
-    snapshots_.drop(job, [&](const Holding& holding) { return holding.step > source.holding.step; });
-    job.mode = Mode::kReconfiguring;
-    records_.sample_memory(job, turn_.now_s);
-    turn_.commands.push_back(planner_.execution(job, source, plan));
-    return;
+    if (!nearest || plan::missing_bytes(made->plan) < plan::missing_bytes(*nearest)) nearest = made->plan;
+    if (!made->plan.feasible()) continue;
+    if (planner_.in_time(job, source, *made, turn_.now_s)) return run(job, source, *made);
+    if (!late) late.emplace(source, *made);
   }
+  if (late) return run(job, late->first, late->second);  // there is nothing else, and notices are taken back
   if (condition_.any_cut_off()) return wait(job, "its state is cut off");
   std::string why =
-      !first ? "the strategy restarts from checkpoints, and none was ever completed" : describe_missing(*first);
+      !nearest ? "the strategy restarts from checkpoints, and none was ever completed" : describe_missing(*nearest);
   if (underway.record.aborted_attempts > 0) why += fmt::format(" ({})", underway.record.cause);
   lifecycle_.fail(job, std::move(why));
+}
+
+void Reconfigurer::run(Job& job, const Source& source, const PlannedChange& change) {
+  Underway& underway = *job.underway;
+  underway.collection = change.to;
+  underway.target.devices = change.to->device_of_rank;
+  underway.rounds_done.reset();
+  underway.unread = source.residency.lost;
+  records_.add(change.plan);
+  underway.record.plan = change.plan;
+  underway.record.plan_index = records_.plans().size() - 1;
+  underway.source = source.holding.snapshot;
+  underway.record.step = source.holding.step;
+  underway.record.rolled_back_steps = job.state.step - source.holding.step;
+  if (underway.record.failed && source.holding.snapshot != kLiveState) {
+    const bool checkpoint = job.copies.checkpoint && source.holding.snapshot == job.copies.checkpoint->snapshot;
+    underway.record.failed->every_steps =
+        checkpoint ? job.spec->checkpoint.every_steps : job.spec->redundancy.every_steps;
+    underway.record.failed->written_s = source.holding.written_s;
+  }
+  // Snapshots under way of steps that are now run again belong to a past that did not happen.
+  snapshots_.drop(job, [&](const Holding& holding) { return holding.step > source.holding.step; });
+  job.mode = Mode::kReconfiguring;
+  records_.sample_memory(job, turn_.now_s);
+  turn_.commands.push_back(planner_.execution(job, source, change));
 }
 
 bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause) {
@@ -197,9 +223,13 @@ bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
   // An attempt that a repair has set off began after it, at the same time.
   const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
   const plan::Plan& plan = *underway.record.plan;
-  if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices(), job.state.made_s) &&
-      !reads_memory_of(plan, snapshots_.without_memory(lost)))
-    return false;
+  std::set<DeviceId> read = lost;
+  std::erase_if(read, [&](DeviceId device) { return underway.unread.contains(device); });
+  const bool left = std::all_of(lost.begin(), lost.end(), [&](DeviceId one) { return condition_.draining(one); }) &&
+                    (read.empty() || !still_read(underway, read, snapshots_.without_memory(read)));
+  const bool was_read =
+      among(plan.src_devices(), job.state.made_s) || reads_memory_of(plan, snapshots_.without_memory(lost));
+  if (!among(underway.target.devices, attempt_s) && (left || !was_read)) return false;
   abort(job, cause);
   if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
   attempt(job);

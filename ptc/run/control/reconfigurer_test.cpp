@@ -321,10 +321,12 @@ TEST(DpOnly, SavesBeforeDevicesAreTakenThatItCannotReplace) {
                "configs { layout: \"tp4,pp2\" step_time: \"1s\" }");
   Driver driver(text, "dp-only");
   driver.feed(10.5, TimerFired{1});
-  driver.feed(11, StepReached{0, 11});
+  driver.feed(driver.all<ArmTimer>()[0].at_s, TimerFired{2});
+  driver.feed(70, StepReached{0, 70});
   const Background saved = driver.only<Background>();
-  EXPECT_EQ(saved.step, 11);
-  driver.feed(14, BackgroundDone{0, saved.tag});
+  EXPECT_EQ(saved.step, 70);
+  EXPECT_EQ(saved.what, "checkpoint");
+  driver.feed(70.25, BackgroundDone{0, saved.tag});
   EXPECT_EQ(driver.job().state, "waiting");
 }
 

@@ -74,6 +74,24 @@ struct RedundancyRecord {
   int64_t left_out = 0;  // times that copies were due while those before them were still being made
 };
 
+// A notice: devices that a job trains on will be taken. What it does about that, as decided when the notice came, and
+// again when it stopped training for it.
+struct NoticeRecord {
+  double at_s = 0, deadline_s = 0;
+  std::vector<DeviceId> devices;
+  // "leaves": a change to other devices, in time. "copies": state goes to the memory of hosts that stay,
+  // "checkpoint": to storage, before the change. "goes back": nothing of that is in time, and the job goes back to an
+  // earlier copy at once. "loses": nor is there such a copy; as much as possible goes to hosts that stay.
+  std::string answer;
+  double starts_s = 0, takes_s = 0;  // training stops; so long the devices are needed from then on
+  int64_t only_there_bytes = 0;      // of state that is nowhere else
+  int64_t in_time_bytes = 0;         // of these can be elsewhere by the deadline
+  std::vector<std::string> lost;     // the rest, by tensor and box, many of them in short
+  int64_t step = 0;                  // that the job goes on from; of "loses" the one whose state is lost
+  int64_t repeated_steps = 0;
+  double repeated_s = 0;  // of training
+};
+
 // A reason for which a job stood without a change under way, in words.
 struct WaitRecord {
   std::string reason;
@@ -115,6 +133,7 @@ struct JobRecord {
   std::optional<RedundancyRecord> redundancy;
   std::vector<ConfigurationRecord> configurations;
   std::vector<ReconfigurationRecord> reconfigurations;
+  std::vector<NoticeRecord> notices;  // in order of time
 };
 
 // What a loss of devices led to for a job that was on them, or on its way from or to them.

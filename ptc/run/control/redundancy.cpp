@@ -24,10 +24,12 @@ void sort_unique(std::vector<HostId>& hosts) {
 class RedundancyPlanner {
  public:
   RedundancyPlanner(const Collection& collection, const cluster::Cluster& cluster,
-                    const scenario::RedundancyPolicy& policy, const std::set<HostId>& down)
+                    const scenario::RedundancyPolicy& policy, const std::set<HostId>& down,
+                    const std::set<DeviceId>& leaving = {})
       : collection_(collection),
         cluster_(cluster),
         policy_(policy),
+        leaving_(leaving),
         held_(cluster.hosts.size(), 0),
         in_pool_(cluster.hosts.size(), false) {
     find_hosts(down);
@@ -44,6 +46,7 @@ class RedundancyPlanner {
     for (const WantedBox& wanted : boxes_) {
       for (const HostId host : wanted.to) {
         found.copies.push_back({wanted.tensor, wanted.place->box, host});
+        found.origins.emplace_back(wanted.place->from, wanted.bytes);
         flows[{wanted.place->from.value, host.value}] += wanted.bytes;
       }
     }
@@ -71,7 +74,10 @@ class RedundancyPlanner {
 
   // The hosts that may take copies: those of the job if they suffice, else all that are up.
   void find_hosts(const std::set<HostId>& down) {
-    for (const DeviceId device : collection_.device_of_rank) of_job_.push_back(cluster_.host_of(device));
+    for (const DeviceId device : collection_.device_of_rank) {
+      const HostId host = cluster_.host_of(device);
+      if (leaving_.empty() || !down.contains(host)) of_job_.push_back(host);
+    }
     sort_unique(of_job_);
     const bool suffice = of_job_.size() > static_cast<size_t>(policy_.copies);
     for (size_t i = 0; i < cluster_.hosts.size(); ++i) {
@@ -114,7 +120,9 @@ class RedundancyPlanner {
     for (const auto& [box, ranks] : holders) {
       const LogicalRank first = *std::min_element(ranks.begin(), ranks.end());
       Place place{.box = box, .from = device_of(first), .hosts = {}, .missing = 0};
-      for (const LogicalRank rank : ranks) place.hosts.push_back(cluster_.host_of(device_of(rank)));
+      for (const LogicalRank rank : ranks) {
+        if (!leaving_.contains(device_of(rank))) place.hosts.push_back(cluster_.host_of(device_of(rank)));
+      }
       sort_unique(place.hosts);
       const size_t holding = policy_.other_host ? place.hosts.size() : ranks.size();
       const auto needed = static_cast<size_t>(policy_.copies) + 1;
@@ -179,6 +187,7 @@ class RedundancyPlanner {
   const Collection& collection_;
   const cluster::Cluster& cluster_;
   const scenario::RedundancyPolicy& policy_;
+  const std::set<DeviceId> leaving_;   // what they hold does not count
   std::vector<HostId> of_job_, rest_;  // ascending
   std::vector<int64_t> held_;          // bytes of copies, by host
   std::vector<bool> in_pool_;          // by host
@@ -192,6 +201,42 @@ class RedundancyPlanner {
 Redundancy plan_redundancy(const Collection& collection, const cluster::Cluster& cluster,
                            const scenario::RedundancyPolicy& policy, const std::set<HostId>& down) {
   return RedundancyPlanner(collection, cluster, policy, down).run();
+}
+
+Redundancy plan_evacuation(const Collection& collection, const cluster::Cluster& cluster,
+                           const std::set<DeviceId>& leaving, const std::set<HostId>& down) {
+  return RedundancyPlanner(collection, cluster, {.copies = 0}, down, leaving).run();
+}
+
+Redundancy fill(const Redundancy& copies, const cluster::Cluster& cluster, std::map<HostId, int64_t> out_bytes,
+                std::map<HostId, int64_t> in_bytes) {
+  Redundancy filled;
+  std::map<std::pair<Location, Location>, int64_t> flows;
+  for (size_t i = 0; i < copies.copies.size(); ++i) {
+    collection::ExtraHolder part = copies.copies[i];
+    const auto [from, bytes] = copies.origins[i];
+    const int64_t end = part.box.rank > 0 ? part.box.hi[0] : 1, rows = part.box.rank > 0 ? part.box.extent(0) : 1;
+    const int64_t row_bytes = bytes / rows;
+    int64_t& out = out_bytes[cluster.host_of(from)];
+    int64_t left = rows;
+    for (auto& [host, in] : in_bytes) {
+      const int64_t fit = std::min({left, out / row_bytes, in / row_bytes});
+      if (fit == 0) continue;
+      part.host = host;
+      if (part.box.rank > 0) {
+        part.box.lo[0] = end - left;
+        part.box.hi[0] = end - left + fit;
+      }
+      filled.copies.push_back(part);
+      filled.origins.emplace_back(from, fit * row_bytes);
+      flows[{Location::device(from), Location::host_memory(host)}] += fit * row_bytes;
+      out -= fit * row_bytes;
+      in -= fit * row_bytes;
+      left -= fit;
+    }
+  }
+  for (const auto& [ends, total] : flows) filled.flows.push_back({ends.first, ends.second, total});
+  return filled;
 }
 
 }  // namespace scalai::control

@@ -284,5 +284,82 @@ TEST(RedundancyProperty, SurvivesExactlyWhatItSays) {
   EXPECT_GT(replicated, 50);
 }
 
+// ---- before devices are taken ---------------------------------------------------------------------------------------
+
+// Senders have so many units of 12 rows, which go to `in.size()` hosts; each host carries at most `out` or `in` units.
+// The most by trying every number of units for every pair.
+int most_units(std::vector<int> have, std::vector<int> out, std::vector<int> in, size_t pair = 0) {
+  if (pair == have.size() * in.size()) return 0;
+  const size_t from = pair / in.size(), to = pair % in.size();
+  int most = 0;
+  for (int units = 0; units <= std::min({have[from], out[from], in[to]}); ++units) {
+    std::vector<int> have_left = have, out_left = out, in_left = in;
+    have_left[from] -= units;
+    out_left[from] -= units;
+    in_left[to] -= units;
+    most = std::max(most, units + most_units(have_left, out_left, in_left, pair + 1));
+  }
+  return most;
+}
+
+TEST(Fill, SavesAsMuchAsAnyWay) {
+  const cluster::Cluster cluster = plan::cluster_of(5, 1);
+  constexpr int64_t kUnit = 12 * 4;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto senders = static_cast<size_t>(random.between(1, 2)), takers = static_cast<size_t>(random.between(1, 3));
+    std::vector<int> have(senders), out(senders), in(takers);
+    Redundancy copies;
+    std::map<HostId, int64_t> out_bytes, in_bytes;
+    for (size_t i = 0; i < senders; ++i) {
+      have[i] = static_cast<int>(random.below(7));
+      out[i] = static_cast<int>(random.below(7));
+      out_bytes[HostId(static_cast<int>(i))] = out[i] * kUnit;
+      for (int unit = 0; unit < have[i]; ++unit) {
+        copies.copies.push_back({TensorId(0), tensor::Box({12 * unit}, {12 * unit + 12}), HostId(4)});
+        copies.origins.emplace_back(DeviceId(static_cast<int>(i)), kUnit);
+      }
+    }
+    for (size_t i = 0; i < takers; ++i)
+      in_bytes[HostId(static_cast<int>(2 + i))] = (in[i] = static_cast<int>(random.below(7))) * kUnit;
+    const Redundancy filled = fill(copies, cluster, out_bytes, in_bytes);
+    EXPECT_EQ(sum(filled.flows), most_units(have, out, in) * kUnit);
+    for (const change::BulkFlow& flow : filled.flows) {
+      out_bytes[HostId(flow.src.index)] -= flow.bytes;
+      in_bytes[HostId(flow.dst.index)] -= flow.bytes;
+    }
+    for (const auto& [host, left] : out_bytes) EXPECT_GE(left, 0) << host.value;
+    for (const auto& [host, left] : in_bytes) EXPECT_GE(left, 0) << host.value;
+  }
+}
+
+// A box of 10 rows of 4 bytes, 27 bytes of room: 6 rows.
+TEST(Fill, CutsBetweenRows) {
+  const cluster::Cluster cluster = plan::cluster_of(2, 1);
+  Redundancy copies;
+  copies.copies = {{TensorId(3), tensor::Box({20}, {30}), HostId(1)}};
+  copies.origins = {{DeviceId(0), 40}};
+  const Redundancy filled = fill(copies, cluster, {{HostId(0), 1000}}, {{HostId(1), 27}});
+  ASSERT_EQ(filled.copies.size(), 1u);
+  EXPECT_EQ(filled.copies[0].box, tensor::Box({20}, {26}));
+  EXPECT_EQ(sum(filled.flows), 24);
+}
+
+TEST(PlanEvacuation, CopiesWhatIsNowhereElseToHostsThatStay) {
+  const collection::Collection state = state_of("pp2,dp2", {0, 1, 2, 3});  // stages on h0 and h1, both replicas on one
+  const Redundancy copies = plan_evacuation(state, small().cluster, {DeviceId(2), DeviceId(3)}, {HostId(1)});
+  int64_t sole = 0;  // the embedding is on both ends of the pipeline
+  for (size_t i = 0; i < state.tensors.size(); ++i) {
+    const bool first = !state.pieces(TensorId(static_cast<int>(i)), LogicalRank(0)).pieces.empty() ||
+                       !state.pieces(TensorId(static_cast<int>(i)), LogicalRank(1)).pieces.empty();
+    if (!first) sole += state.tensors[i].bytes();
+  }
+  EXPECT_GT(sole, 0);
+  EXPECT_EQ(sum(copies.flows), sole);
+  for (const auto& [host, bytes] : by_host(copies.flows)) EXPECT_EQ(host, 0) << "the job's own that stays";
+  EXPECT_TRUE(plan_evacuation(state, small().cluster, {DeviceId(3)}, {}).copies.empty()) << "g2 has it all";
+}
+
 }  // namespace
 }  // namespace scalai::control

@@ -21,7 +21,7 @@ double Snapshots::start_due(Job& job) {
     const std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
     if (is_checkpoint) job.copies.asked = false;
     if (last && last->step == step && last->collection == job.state.collection) return false;
-    start(job, is_checkpoint);
+    start(job, is_checkpoint ? nullptr : redundancy_of(job));
     return true;
   };
   bool any = false;
@@ -76,9 +76,9 @@ std::shared_ptr<const Redundancy> Snapshots::redundancy_of(const Job& job) {
   return work.redundancy;
 }
 
-int64_t Snapshots::start(Job& job, bool is_checkpoint) {
+int64_t Snapshots::start(Job& job, const std::shared_ptr<const Redundancy>& redundant) {
   const int64_t tag = next_tag_++;
-  const std::shared_ptr<const Redundancy> redundant = is_checkpoint ? nullptr : redundancy_of(job);
+  const bool is_checkpoint = redundant == nullptr;
   const SharedCopies copies = redundant ? SharedCopies(redundant, &redundant->copies) : nullptr;
   job.copies.in_flight[tag] = {is_checkpoint,
                                Holding{.step = job.state.step,
@@ -101,7 +101,19 @@ int64_t Snapshots::start(Job& job, bool is_checkpoint) {
 
 void Snapshots::start_last(Job& job) {
   job.mode = Mode::kStopping;
-  job.copies.last = start(job, /*is_checkpoint=*/true);
+  job.copies.last = start(job, nullptr);
+}
+
+void Snapshots::start_evacuation(Job& job, Redundancy copies) {
+  job.copies.evacuation = job.copies.before_change = start(job, std::make_shared<const Redundancy>(std::move(copies)));
+}
+
+bool Snapshots::evacuated(const Job& job) const {
+  const Copies& copies = job.copies;
+  const auto of_now = [&](const std::optional<Holding>& copy) {
+    return copy && copy->step == job.state.step && copy->collection == job.state.collection;
+  };
+  return of_now(copies.checkpoint) || (of_now(copies.redundant) && copies.evacuation == copies.redundant->snapshot);
 }
 
 bool Snapshots::start_before_change(Job& job) {
@@ -111,7 +123,7 @@ bool Snapshots::start_before_change(Job& job) {
   if (job.copies.checkpoint && of_now(*job.copies.checkpoint)) return false;
   for (const auto& [tag, copy] : job.copies.in_flight)
     if (copy.first && of_now(copy.second)) job.copies.before_change = tag;
-  if (!job.copies.before_change) job.copies.before_change = start(job, /*is_checkpoint=*/true);
+  if (!job.copies.before_change) job.copies.before_change = start(job, nullptr);
   return true;
 }
 
@@ -124,7 +136,7 @@ bool Snapshots::arrive(Job& job, int64_t tag) {
   last = std::move(holding);
   last->written_s = std::max(0.0, turn_.now_s - last->made_s - stall_s(job));
   std::optional<RedundancyRecord>& record = job.accounts.record.redundancy;
-  if (!is_checkpoint && record) {
+  if (!is_checkpoint && record && job.copies.evacuation != tag) {
     ++record->made;
     record->survives_host_losses =
         std::min(record->survives_host_losses.value_or(last->survives_host_losses), last->survives_host_losses);

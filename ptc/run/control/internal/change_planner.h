@@ -3,13 +3,16 @@
 // command that runs it. Also the costs of a change before it is decided on, for jobs that choose what pays off. One
 // thread; changes nothing.
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ptc/cost/step/step_time.h"
 #include "ptc/run/control/events.h"
 #include "ptc/run/control/internal/condition.h"
+#include "ptc/run/control/internal/departure.h"
 #include "ptc/run/control/internal/job.h"
 #include "ptc/run/scenario/chooser.h"
 #include "ptc/run/scenario/strategy.h"
@@ -20,7 +23,13 @@ namespace scalai::control {
 struct Source {
   Holding holding;
   collection::Residency residency;
-  bool restore = false;  // kept state comes back from host memory
+  bool restore = false;             // kept state comes back from host memory
+  std::set<DeviceId> leaving = {};  // that will be taken, and are read before that
+};
+// A plan from a source, and where it leads.
+struct PlannedChange {
+  std::shared_ptr<const collection::Collection> to;
+  plan::Plan plan;
 };
 
 class ChangePlanner {
@@ -33,7 +42,8 @@ class ChangePlanner {
   // A planned change of a job that trains begins with a checkpoint: its strategy restarts from one, or its devices are
   // taken and it has no others (`waits`), so that their state would be lost.
   bool saves_first(const Job& job, bool waits = false) const;
-  // Copies to try, of the latest step first: as few steps as possible are run again.
+  // Copies to try, of the latest step first: as few steps as possible are run again. One with devices that will be
+  // taken is there twice: with them, which may take too long (in_time), and without.
   std::vector<Source> sources(const Job& job) const;
   // The device of each rank of `to`, whose devices are in rank order: the cheapest of the candidates, where the
   // strategy chooses. A configuration that was chosen stays on the devices on which it was priced, in an order that
@@ -45,8 +55,18 @@ class ChangePlanner {
   bool caps_memory() const { return scenario_.memory_cap >= 0 && strategy_.caps_memory(); }
   // Error: no order keeps the memory cap.
   absl::StatusOr<plan::Plan> make_plan(const Source& source, const collection::Collection& to) const;
-  // Of the job's reconfiguration under way.
-  Execute execution(const Job& job, const Source& source, plan::Plan plan) const;
+  // To `to`, whose devices are in rank order, placed as above.
+  absl::StatusOr<PlannedChange> plan_to(const Job& job, const Source& source, collection::Collection to,
+                                        const scenario::ParallelChoice& choice,
+                                        const std::vector<DeviceId>& candidates) const;
+  Execute execution(const Job& job, const Source& source, const PlannedChange& change) const;
+  // Seconds from its beginning until the change reads nothing more of devices that will be taken; and whether that is
+  // over in time, if it begins now.
+  double seconds_to_leave(const Job& job, const Source& source, const PlannedChange& change) const;
+  bool in_time(const Job& job, const Source& source, const PlannedChange& change, double now_s) const;
+
+  // Times of what leaves devices before they are taken.
+  const Departure& departure() const { return departure_; }
 
   // ---- its cost ahead of time
   // No change takes less.
@@ -66,6 +86,7 @@ class ChangePlanner {
     double written_s = 0;  // until the copy is there
   };
   void leave_out_of_reach(const Job& job, Source& source) const;
+  std::vector<Source> with_and_without_leaving(std::vector<Source> list) const;
   std::vector<BulkFlow> staging_flows(const Source& source) const;
   double storage_seconds(const Job& job, double bytes_per_s) const;
   double reading_seconds(const Job& job, const Source& source) const;
@@ -77,6 +98,7 @@ class ChangePlanner {
   const scenario::Strategy& strategy_;
   const Condition& condition_;
   const bool check_plans_;
+  const Departure departure_;
 };
 
 step::StepTime priced(const Job& job, const scenario::ParallelChoice& choice, const step::Hardware& hardware);

@@ -3,6 +3,7 @@
 // scenario's script and with the losses that a runtime reports; nothing here decides. One thread.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,12 +33,18 @@ class Condition {
   void repair(const scenario::Repair& what, double now_s);
   // Returns what takes effect: a link that is down stays down until its repair.
   scenario::Degrade degrade(scenario::Degrade what);
-  void drain(const std::vector<DeviceId>& devices) { draining_.insert(devices.begin(), devices.end()); }
+  // Jobs are to leave the devices; `deadline_s`: by then, when they are taken.
+  void drain(const std::vector<DeviceId>& devices, std::optional<double> deadline_s = std::nullopt);
 
   // ---- queries
   bool dead(DeviceId device) const { return dead_.contains(device); }
   bool draining(DeviceId device) const { return draining_.contains(device); }
   bool usable(DeviceId device) const { return !dead(device) && !draining(device); }
+  // Of these the ones that live and will be taken at a known time; and the first such time, infinity without any.
+  std::set<DeviceId> leaving(const std::vector<DeviceId>& devices) const;
+  double deadline_of(const std::set<DeviceId>& leaving) const;
+  // The host's memory goes with its last device.
+  bool memory_leaves(HostId host) const;
   // The device no longer holds what was put there at `made_s`. A failure that was repaired concerns only what was there
   // before the repair.
   bool lost_since(DeviceId device, double made_s) const;
@@ -65,6 +72,7 @@ class Condition {
 
   const cluster::Cluster& cluster_;
   std::set<DeviceId> dead_, draining_;
+  std::map<DeviceId, double> deadline_s_;  // of draining ones that will be taken
   std::map<DeviceId, double> repaired_at_s_;
   std::map<DeviceId, double> speed_;
   std::map<std::string, double> links_;

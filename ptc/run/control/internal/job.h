@@ -43,6 +43,8 @@ struct Underway {
   std::shared_ptr<const collection::Collection> collection;  // of the new epoch
   SnapshotId source = kLiveState;                            // the copy that the attempt under way reads
   double attempt_s = 0;                                      // when the attempt under way began
+  std::set<DeviceId> unread = {};                            // old devices that the attempt does without
+  std::optional<int> rounds_done = std::nullopt;             // of the attempt; nothing: its transfer has not begun
   bool torn = false;  // the attempt has given up old state, under a memory cap: only its end makes the job whole
 };
 
@@ -67,6 +69,8 @@ struct Request {
   double failed_s = -1;                                // failure behind the cause; < 0 = a planned change
   std::optional<FailureMoment> failed = std::nullopt;  // of a loss while the job trained
   bool forced = false;                                 // reconfigure even when the target equals what the job has
+  std::optional<double> leaves_s = std::nullopt;       // until then it trains on devices that will be taken
+  std::string leaves_for = {};                         // the cause, of the change then
   bool again = false;                                  // look again once the reconfiguration under way is committed
 };
 
@@ -75,6 +79,7 @@ struct Copies {
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
   bool asked = false;                                     // a checkpoint at the next step boundary
   std::optional<int64_t> last;                            // Background tag of the last one, once the run is to end
+  std::optional<int64_t> evacuation;                      // of the copies made before devices are taken
   std::optional<int64_t> before_change;                   // of the one that a planned change waits for
 };
 

@@ -47,6 +47,7 @@ class Reconfigurer {
 
  private:
   void attempt(Job& job);
+  void run(Job& job, const Source& source, const PlannedChange& change);
   void abort(Job& job, const std::string& cause);
   void wait(Job& job, const std::string& reason = "");
   bool reads_out_of_reach(const Job& job) const;

@@ -18,11 +18,13 @@ struct Timer {
     kUntil,     // the scenario ends
     kArrival,   // jobs are submitted
     kWake,      // the policy is asked
+    kLeave,     // the job `job` leaves devices under notice
     kCutOff,    // the failure `event` of links is noticed, or has lasted as long as it was thought to
   };
   Purpose purpose = Purpose::kEvent;
   size_t event = 0;
   double since_s = 0;  // kCutOff: when the links failed
+  int job = 0;         // kLeave
 };
 
 class Script {

@@ -31,6 +31,10 @@ class Snapshots {
   void start_last(Job& job);
   // Begins the checkpoint that a planned change waits for (Copies::before_change). False: the state is in storage.
   bool start_before_change(Job& job);
+  // Begins these copies of what devices hold that will be taken; the change waits for them.
+  void start_evacuation(Job& job, Redundancy copies);
+  // The state as it is lies in them, or in a checkpoint.
+  bool evacuated(const Job& job) const;
   // The copy counts from now on, in place of the one before it. False: it was given up on the way.
   bool arrive(Job& job, int64_t tag);
   // The copy came to nothing, or cannot be read. Nobody goes back to it.
@@ -45,7 +49,8 @@ class Snapshots {
   std::set<HostId> without_memory(const std::set<DeviceId>& lost) const;
 
  private:
-  int64_t start(Job& job, bool is_checkpoint);
+  // `redundant` null: a checkpoint.
+  int64_t start(Job& job, const std::shared_ptr<const Redundancy>& redundant);
   bool on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const;
 
   // What the copies of a job's state are, worked out once: one state has many copies, one after the other.
