@@ -139,16 +139,19 @@ absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario,
   return run_scenario(scenario, strategy, options, nobody.controller(), pool, steering, nullptr);
 }
 
+// Real time of a second of the scenario; without --time-scale a second is a second, as there is no better guess.
+double clock_of(const ExecRequest& options) { return options.how.time_scale > 0 ? options.how.time_scale : 1; }
+
 // The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to
 // save.
-void on_signal(Steering& steering, const RunFolder& folder, bool resume, int times) {
+void on_signal(Steering& steering, const RunFolder& folder, const ExecRequest& options, bool resume, int times) {
   const Steering::Phase phase = steering.phase();
   if (phase == Steering::Phase::kAfter) return;  // the report is on its way
   if (phase == Steering::Phase::kDuring && times == 1) {
     say("scalai exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
         "leave at once (then: scalai exec --resume={})\n",
         folder.path());
-    return steering.stop();
+    return steering.stop(options.notice_s);
   }
   if (phase == Steering::Phase::kBefore && !resume) folder.end();
   std::_Exit(128 + SIGTERM);
@@ -210,8 +213,8 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::rpc::make_token());
   SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::rpc::make_token());  // not its folder, which has many names
-  Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
+  Steering steering(scenario, strategy.name, clock_of(options));
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, options, false, times); });
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           start_session(scenario, options, folder, steering, options.listen, token, run_id, 1));
   const std::string address = session->controller().address();
@@ -237,8 +240,8 @@ absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, con
   const RunFolder folder(options.run.out);
   SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
   SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
-  Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, true, times); });
+  Steering steering(scenario, strategy.name, clock_of(options));
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, options, true, times); });
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           start_session(scenario, options, folder, steering, address, token, journal.run().run_id,
                                         journal.controller_epoch()));
@@ -308,6 +311,9 @@ std::vector<OptionSpec> controller_option_specs() {
                   "With real training: write no checkpoint of a job's last step when the run ends."),
       seconds_option("orphan-timeout", "TIME", "How long workers started here keep their state without a controller.",
                      "60s"),
+      seconds_option("notice", "TIME",
+                     "All is over so long after SIGTERM: a step that would end too late for the last checkpoint is "
+                     "given up."),
       flag_option("no-workers", "Start no workers; wait until they join."),
       text_option("launcher", "COMMAND",
                   "Start the workers by this command, one on each host: \"srun --ntasks-per-node=1\". It gets the "
@@ -334,6 +340,7 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
                               .standby = arguments.flag("standby"),
                               .last_checkpoint = !arguments.flag("no-last-checkpoint")},
                       .listen = arguments.text("listen")};
+  if (arguments.has("notice")) request.notice_s = arguments.seconds("notice");
   if (request.listen.empty()) request.listen = launcher.empty() ? "127.0.0.1:0" : "0.0.0.0:0";
   if (request.run.out.empty()) return invalid("--out=DIR is needed: checkpoints and worker logs go there");
   request.run.out = absolute_path(request.run.out);

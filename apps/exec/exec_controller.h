@@ -17,6 +17,7 @@ struct ExecRequest {
   std::string listen;
   bool plan_only = false;
   bool resume = false;
+  double notice_s = 0;  // from SIGTERM to the end of all; 0: nobody knows
 };
 
 // Options that every command with a controller has: where workers listen and how they start, --verify, --state,

@@ -63,6 +63,7 @@ int ctl_command(const Arguments& arguments) {
     request.mutable_resize()->set_gpus(static_cast<int32_t>(arguments.count("gpus")));
   } else if (what == "drain") {
     request.mutable_drain()->set_host(arguments.has("host") ? static_cast<int32_t>(arguments.count("host")) : -1);
+    if (arguments.has("notice")) request.mutable_drain()->set_notice_s(arguments.seconds("notice"));
   } else if (what == "save") {
     request.mutable_save()->set_job(arguments.text("job"));
   } else {
@@ -96,10 +97,11 @@ Command exec_ctl_command() {
                    text_option("ca-file", "FILE", "Certificates that may have signed the controller's (PEM): TLS."),
                    text_option("job", "NAME", "Which job; needed when there are several."),
                    count_option("gpus", "N", "GPUs that it gets."), count_option("host", "N", "Host to leave, from 0."),
+                   seconds_option("notice", "TIME", "The host, or all of the run, is gone so long after a drain."),
                    seconds_option("timeout", "TIME", "How long to wait for the controller.", "10s"),
                    choice_option("format", "FORMAT", "How the status is printed.", {"table", "json"}, "table")},
        .examples = {"scalai exec ctl status --run=out/exec", "scalai exec ctl resize --run=out/exec --gpus=8",
-                    "scalai exec ctl drain --run=out/exec --host=2"},
+                    "scalai exec ctl drain --run=out/exec --host=2 --notice=30s"},
        .min_arguments = 1,
        .max_arguments = 1,
        .verbs = {{"status", "Where the run and its jobs stand."},
@@ -107,7 +109,8 @@ Command exec_ctl_command() {
                  {"save", "A job writes a checkpoint at its next step boundary: [--job=NAME]."},
                  {"drain",
                   "With --host=N jobs leave that host, which is not used again; without, every job writes a checkpoint "
-                  "at its next step boundary and the run ends with its report, as on SIGTERM."}}},
+                  "at its next step boundary and the run ends with its report, as on SIGTERM. With --notice=TIME a "
+                  "step that would end too late for that is given up, and what cannot be saved is named."}}},
       ctl_command};
 }
 

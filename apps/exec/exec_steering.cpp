@@ -1,6 +1,7 @@
 #include "apps/exec/exec_steering.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -11,6 +12,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/report/report.h"
 
 namespace scalai::apps {
 
@@ -36,6 +38,13 @@ Steering::Phase Steering::phase() const {
 
 void Steering::watch(double at_s, const control::Control& control) {
   std::vector<control::JobStatus> jobs = control.status(at_s);
+  for (const control::JobStatus& job : jobs) {
+    if (!job.notice) continue;
+    const control::NoticeRecord& notice = *job.notice;
+    std::string key = fmt::format("{} {} {}", notice.deadline_s, notice.answer, fmt::join(notice.lost, " "));
+    if (key != told_[job.name]) say("scalai exec: {}\n", report::notice_text(job.name, notice));
+    told_[job.name] = std::move(key);
+  }
   const std::lock_guard lock(mutex_);
   at_s_ = at_s;
   jobs_ = std::move(jobs);
@@ -70,7 +79,7 @@ absl::StatusOr<std::string> Steering::answer(const proto::CtlRequest& request) {
     }
     case proto::CtlRequest::kDrain: {
       const int32_t host = request.drain().host();
-      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, drain(host));
+      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, drain(host, request.drain().notice_s()));
       ask(std::move(event));
       if (host >= 0) return fmt::format("jobs leave host {} at their next step boundaries", host);
       return "every job writes a checkpoint at its next step boundary, then the run ends";
@@ -162,11 +171,12 @@ std::string Steering::told_of_resize(int index, int gpus) const {
       job.name, gpus, sizes, k < jobs_.size() ? jobs_[k].gpus : 0);
 }
 
-absl::StatusOr<control::EventBody> Steering::drain(int32_t host) const {
-  if (host < 0) return control::UserStop{};
+absl::StatusOr<control::EventBody> Steering::drain(int32_t host, double seconds) const {
+  const auto notice_s = seconds > 0 ? std::optional(seconds / clock_s_) : std::nullopt;
+  if (host < 0) return control::UserStop{.notice_s = notice_s};
   const auto hosts = static_cast<int32_t>(scenario_.cluster.hosts.size());
   if (host >= hosts) return invalid(fmt::format("there is no host {}: the cluster has {}", host, hosts));
-  return control::UserDrain{.devices = scenario_.cluster.devices_of(HostId(host))};
+  return control::UserDrain{.devices = scenario_.cluster.devices_of(HostId(host)), .notice_s = notice_s};
 }
 
 SignalWatch::SignalWatch(std::function<void(int)> came) {

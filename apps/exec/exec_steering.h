@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,17 +21,17 @@ namespace scalai::apps {
 
 class Steering {
  public:
-  // The scenario outlives this object.
-  Steering(const scenario::Scenario& scenario, std::string strategy)
-      : scenario_(scenario), strategy_(std::move(strategy)) {}
+  // The scenario outlives this object. `clock_s`: real time of a second of the scenario, where it is known.
+  Steering(const scenario::Scenario& scenario, std::string strategy, double clock_s = 1)
+      : scenario_(scenario), strategy_(std::move(strategy)), clock_s_(clock_s) {}
 
   // Answers a request of `ctl`; any thread.
   absl::StatusOr<std::string> answer(const proto::CtlRequest& request);
   // Requests of a job's own training program, of the run's thread; what cannot be done is said on stderr. `gpus` 0: no
   // other number.
   void ask_for(int job, int gpus, bool save);
-  // As SIGTERM: saves all jobs and ends the run; any thread.
-  void stop() { ask(control::UserStop{}); }
+  // As SIGTERM: saves all jobs and ends the run, which is over so long after (0: nobody knows); any thread.
+  void stop(double notice_s = 0) { ask(*drain(-1, notice_s)); }
 
   // Called by the thread of the run: at its begin, during it, and at its end. The controller, which requests wake,
   // lives until end().
@@ -48,11 +50,12 @@ class Steering {
   std::string status() const;
   absl::StatusOr<int> job_of(const std::string& name) const;
   absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
-  std::string told_of_resize(int job, int gpus) const;  // the answer
-  absl::StatusOr<control::EventBody> drain(int32_t host) const;
+  std::string told_of_resize(int job, int gpus) const;                            // the answer
+  absl::StatusOr<control::EventBody> drain(int32_t host, double notice_s) const;  // 0: none
 
   const scenario::Scenario& scenario_;
   const std::string strategy_;
+  const double clock_s_;
   executor::controller::LiveRequests requests_;
   executor::controller::LiveSteps live_;
   mutable std::mutex mutex_;
@@ -62,6 +65,7 @@ class Steering {
   double at_s_ = 0;
   std::vector<control::JobStatus> jobs_;
   std::vector<control::LossRecord> losses_;
+  std::map<std::string, std::string> told_;  // by job: of its last notice
 };
 
 // Calls `came` for each SIGTERM, SIGINT and SIGHUP (unless that is ignored), on a thread of its own, with their number

@@ -69,6 +69,22 @@ TEST_F(SteeringTest, RequestsBecomeEventsAndWakeTheController) {
   EXPECT_TRUE(woken && std::holds_alternative<executor::rpc::Note>(*woken));
 }
 
+TEST_F(SteeringTest, ADrainMayHaveADeadline) {
+  steering_.begin(nobody_.controller());
+  for (const int host : {1, -1}) {
+    proto::CtlRequest request = drain(host);
+    request.mutable_drain()->set_notice_s(30);
+    ASSERT_TRUE(steering_.answer(request).ok());
+  }
+  Steering slow(driver_.scenario(), "reshard", 2);  // two seconds for each of the scenario
+  slow.stop(80);
+  const std::vector<control::EventBody> events = steering_.requests().take();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(std::get<control::UserDrain>(events[0]).notice_s, 30);
+  EXPECT_EQ(std::get<control::UserStop>(events[1]).notice_s, 30);
+  EXPECT_EQ(std::get<control::UserStop>(slow.requests().take().at(0)).notice_s, 40);
+}
+
 TEST_F(SteeringTest, WhatCannotBeIsRefusedWithTheReason) {
   steering_.begin(nobody_.controller());
   EXPECT_THAT(refusal(resize("c", 2)), HasSubstr("no job \"c\""));

@@ -55,6 +55,21 @@ std::vector<std::string> parts_of(const std::vector<ReplyBody>& replies) {
   return parts;
 }
 
+// Redundant copies, which are in the host's own memory already, are among what is staged there.
+void stage_extra(const control::Execute& execute, HostId host, const std::vector<DeviceId>& own,
+                 CommandBody::Copy& copy) {
+  CommandBody::Copy::From* from = nullptr;
+  for (const collection::ExtraHolder& extra : execute.extra) {
+    if (extra.host != host || own.empty()) continue;
+    if (from == nullptr) {
+      from = copy.add_from();
+      from->set_place(Location::device(own.front()).str());
+    }
+    worker::set_box(extra.box, extra.tensor, execute.from->tensors[static_cast<size_t>(extra.tensor.value)].dtype,
+                    *from->add_boxes());
+  }
+}
+
 }  // namespace
 
 StateVersion version_of(control::SnapshotId snapshot) {
@@ -131,6 +146,7 @@ absl::Status JobCommands::stage(const control::Execute& execute) {
           worker::set_box(piece.box, tensor, execute.from->tensors[i].dtype, *from.add_boxes());
       }
     }
+    if (!live) stage_extra(execute, host, scenario_.cluster.devices_of(host), copy);
     if (copy.from_size() > 0) calls.emplace_back(host, std::move(body));
   }
   return pool_.call("stage", calls).status();

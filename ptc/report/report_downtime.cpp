@@ -10,6 +10,7 @@
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
 #include "ptc/report/internal/summary.h"
+#include "ptc/report/report.h"
 
 namespace scalai::report {
 namespace {
@@ -58,15 +59,20 @@ std::string answer_to(const NoticeSummary& notice) {
 
 }  // namespace
 
+std::string notice_line(const std::string& job, const NoticeSummary& notice) {
+  return printable_text(fmt::format("{}: {} to be left by {}, told at {}: {}", clipped(job, kNameColumns),
+                                    notice.devices, moment(notice.deadline_s), moment(notice.at_s), answer_to(notice)));
+}
+
+std::string notice_text(const std::string& job, const control::NoticeRecord& notice) {
+  return notice_line(job, summarize(notice));
+}
+
 std::string notice_lines(const Summary& summary, const Screen& screen) {
   std::string text;
   for (const JobSummary& job : summary.jobs) {
-    for (const NoticeSummary& notice : job.notices.value_or(std::vector<NoticeSummary>{})) {
-      const std::string line =
-          fmt::format("{}: {} to be left by {}, told at {}: {}", clipped(job.name, kNameColumns), notice.devices,
-                      moment(notice.deadline_s), moment(notice.at_s), printable_text(answer_to(notice)));
-      text += fmt::format("{}\n", fmt::join(wrapped(line, screen.columns), "\n"));
-    }
+    for (const NoticeSummary& notice : job.notices.value_or(std::vector<NoticeSummary>{}))
+      text += fmt::format("{}\n", fmt::join(wrapped(notice_line(job.name, notice), screen.columns), "\n"));
   }
   return text;
 }

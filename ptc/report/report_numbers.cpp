@@ -144,20 +144,7 @@ DowntimeSummary summarize(const control::DowntimeRecord& record) {
 std::optional<std::vector<NoticeSummary>> summarize(const std::vector<control::NoticeRecord>& records) {
   if (records.empty()) return std::nullopt;
   std::vector<NoticeSummary> list;
-  for (const control::NoticeRecord& record : records) {
-    list.push_back({.at_s = record.at_s,
-                    .deadline_s = record.deadline_s,
-                    .devices = control::device_list(record.devices),
-                    .answer = record.answer,
-                    .starts_s = record.starts_s,
-                    .takes_s = record.takes_s,
-                    .only_there_bytes = record.only_there_bytes,
-                    .in_time_bytes = record.in_time_bytes,
-                    .lost = fmt::format("{}", fmt::join(record.lost, "; ")),
-                    .step = record.step,
-                    .repeated_steps = record.repeated_steps,
-                    .repeated_s = record.repeated_s});
-  }
+  for (const control::NoticeRecord& record : records) list.push_back(report::summarize(record));
   return list;
 }
 
@@ -240,6 +227,21 @@ JobSummary summarize(const control::RunReport& report, const std::vector<Basis>&
 }
 
 }  // namespace
+
+NoticeSummary summarize(const control::NoticeRecord& record) {
+  return {.at_s = record.at_s,
+          .deadline_s = record.deadline_s,
+          .devices = control::device_list(record.devices),
+          .answer = record.answer,
+          .starts_s = record.starts_s,
+          .takes_s = record.takes_s,
+          .only_there_bytes = record.only_there_bytes,
+          .in_time_bytes = record.in_time_bytes,
+          .lost = fmt::format("{}", fmt::join(record.lost, "; ")),
+          .step = record.step,
+          .repeated_steps = record.repeated_steps,
+          .repeated_s = record.repeated_s};
+}
 
 std::string plan_file_name(size_t n) { return fmt::format("plans/{:03}.binpb", n + 1); }
 

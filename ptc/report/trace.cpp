@@ -53,9 +53,9 @@ class EventWords {
     return fmt::format("request: resize {} to {} GPUs", job_name(report_, what.job), what.gpus);
   }
   std::string operator()(const control::UserDrain& what) const {
-    return "request: drain " + control::device_list(what.devices);
+    return "request: drain " + control::device_list(what.devices) + within(what.notice_s);
   }
-  std::string operator()(const control::UserStop&) const { return "request: stop"; }
+  std::string operator()(const control::UserStop& what) const { return "request: stop" + within(what.notice_s); }
   std::string operator()(const control::UserSave& what) const {
     return "request: checkpoint of " + job_name(report_, what.job);
   }
@@ -68,6 +68,9 @@ class EventWords {
   }
 
  private:
+  static std::string within(const std::optional<double>& seconds) {
+    return seconds ? " within " + format_seconds(*seconds) : "";
+  }
   template <class What>
   static std::string places(const What& what) {
     std::vector<std::string> words = what.links;

@@ -113,15 +113,22 @@ absl::Status Executions::happen(const control::Agenda::StageEnd& end) {
     execution.broken = true;
     return absl::OkStatus();
   }
-  return outcome.status.ok() ? end_stage(end.job, outcome) : fail(end.job, outcome.status);
+  return outcome.status.ok() ? end_stage(end.job, outcome) : fail(end, outcome.status);
 }
 
-// The work of a stage failed: because of a loss, or of the copy that it reads. Anything else ends the run.
-absl::Status Executions::fail(int job, const absl::Status& why) {
+// The work of a stage failed: because of a loss, or of the copy that it reads. Anything else ends the run. A stage that
+// needs nothing more of the lost worker is done again without it.
+absl::Status Executions::fail(const control::Agenda::StageEnd& end, const absl::Status& why) {
+  const int job = end.job;
   Execution& execution = *of(job);
   JobWork& work = *run_.job(job).work;
   if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(arrivals_.lose(*interruption));
   if (may_be_loss(why)) arrivals_.await(kLossTimeout_s, [&] { return involves_dead(execution); });
+  if (may_be_loss(why) && involves_dead(execution) && !needs_dead(job)) {
+    --execution.worked;
+    run_.pending.push_front(end);
+    return begin_work(job);
+  }
   if (!involves_dead(execution) || absl::IsDataLoss(why)) {
     const control::SnapshotId copy = execution.command.snapshot;
     if (copy == control::kLiveState || !is_lasting(why)) return why;

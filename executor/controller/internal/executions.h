@@ -61,7 +61,7 @@ class Executions {
   const std::optional<Execution>& of(int job) const { return executions_[static_cast<size_t>(job)]; }
   absl::Status begin_work(int job);
   absl::Status end_stage(int job, const StageOutcome& outcome);
-  absl::Status fail(int job, const absl::Status& why);
+  absl::Status fail(const control::Agenda::StageEnd& end, const absl::Status& why);
   bool needs_dead(int job);
   bool involves_dead(const Execution& execution) const;
 

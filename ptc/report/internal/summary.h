@@ -180,6 +180,7 @@ struct Summary {
 };
 
 Summary summarize(const control::RunReport& report);
+NoticeSummary summarize(const control::NoticeRecord& record);
 
 // Errors (InvalidArgument): not JSON, another schema version, a key that is missing or of another type (with its JSON
 // pointer). Keys we do not know are ignored.

@@ -63,9 +63,9 @@ class Control::Impl {
   void apply(const scenario::Degrade& what);
   void apply(const scenario::Preempt& what);
   void leave_devices(const std::vector<DeviceId>& devices, const std::string& cause,
-                     std::optional<double> deadline_s = std::nullopt);
+                     std::optional<double> deadline_s = std::nullopt, bool at_once = false);
   // The job trains on devices that will be taken: it goes on until it has to leave, or leaves now. False: it does not.
-  bool answer_notice(Job& job, const std::string& cause = "");
+  bool answer_notice(Job& job, const std::string& cause = "", bool at_once = false);
   void notice_is_over(const scenario::Preempt& what);
   void cut_off(const Timer& timer);  // links are down, and jobs leave what they cut off
 
@@ -281,15 +281,23 @@ void Control::Impl::on(const DevicesLost& event) {
 
 void Control::Impl::on(const UserResize& event) { apply(scenario::Resize{.job = event.job, .gpus = event.gpus}); }
 
+// How long steps really take is not known, so jobs leave at once.
 void Control::Impl::on(const UserDrain& event) {
-  leave_devices(event.devices, "drain of " + device_list(event.devices));
+  std::optional<double> deadline_s;
+  if (event.notice_s) deadline_s = turn_.now_s + *event.notice_s;
+  leave_devices(event.devices, "drain of " + device_list(event.devices), deadline_s, /*at_once=*/true);
 }
 
-void Control::Impl::on(const UserStop&) {
+void Control::Impl::on(const UserStop& event) {
   lifecycle_.request_stop();
   for (Job& job : jobs_) {
-    if (job.mode == Mode::kTraining) trainer_.stop_at_boundary(job);
     if (job.mode == Mode::kWaiting) lifecycle_.stop(job);
+    if (job.mode != Mode::kTraining) continue;
+    if (event.notice_s && notices_.stop_by(job, turn_.now_s + *event.notice_s)) {
+      snapshots_.start_last(job);
+    } else {
+      trainer_.stop_at_boundary(job);
+    }
   }
 }
 
@@ -380,18 +388,18 @@ void Control::Impl::apply(const scenario::Preempt& what) {
 }
 
 void Control::Impl::leave_devices(const std::vector<DeviceId>& devices, const std::string& cause,
-                                  std::optional<double> deadline_s) {
+                                  std::optional<double> deadline_s, bool at_once) {
   condition_.drain(devices, deadline_s);
   policy_.take_grants({devices.begin(), devices.end()}, cause);
   if (policy_.active()) return;  // it is asked first
   for (Job& job : jobs_) {
-    if (!answer_notice(job, cause)) retarget(job, cause);
+    if (!answer_notice(job, cause, at_once)) retarget(job, cause);
   }
 }
 
-bool Control::Impl::answer_notice(Job& job, const std::string& cause) {
+bool Control::Impl::answer_notice(Job& job, const std::string& cause, bool at_once) {
   if (policy_.active()) return false;
-  const Notices::Leave leave = notices_.answer(job, cause);
+  const Notices::Leave leave = notices_.answer(job, cause, at_once);
   if (leave == Notices::Leave::kAtBoundary) retarget(job, job.request.leaves_for);
   if (leave == Notices::Leave::kNow) go_on(job);
   return leave != Notices::Leave::kNo;

@@ -30,11 +30,12 @@ namespace scalai::control {
 // For whoever watches a run.
 struct JobStatus {
   std::string name;
-  std::string state;         // as in JobRecord
-  int64_t step = 0;          // done
-  std::string layout;        // of the epoch that holds; "" before the first
-  int gpus = 0;              // allocated
-  int reconfigurations = 0;  // committed
+  std::string state;                        // as in JobRecord
+  int64_t step = 0;                         // done
+  std::string layout;                       // of the epoch that holds; "" before the first
+  int gpus = 0;                             // allocated
+  int reconfigurations = 0;                 // committed
+  std::optional<NoticeRecord> notice = {};  // the last one
 };
 
 struct ControlOptions {

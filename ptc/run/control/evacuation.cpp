@@ -71,6 +71,33 @@ std::optional<Evacuation> Evacuator::decide(const Job& job) {
   return found;
 }
 
+Evacuation Evacuator::decide_stop(const Job& job, double deadline_s) const {
+  Evacuation found{.answer = Answer::kCheckpoint};
+  const std::vector<BulkFlow> flows = checkpoint_flows(*job.state.collection);
+  const bool has_storage = condition_.cluster().storage_write_bytes_per_s > 0;
+  NoticeRecord& record = found.record;
+  record = {.at_s = turn_.now_s, .deadline_s = deadline_s, .devices = job.devices, .starts_s = turn_.now_s};
+  record.takes_s = has_storage ? planner_.departure().seconds(flows) : 0;
+  record.step = job.training.steps_done_at(turn_.now_s);
+  for (const BulkFlow& flow : flows) record.only_there_bytes += flow.bytes;
+  record.in_time_bytes = record.only_there_bytes;
+  if (const double share = (deadline_s - turn_.now_s) / record.takes_s; record.takes_s > 0 && share < 1) {
+    record.in_time_bytes = static_cast<int64_t>(share * static_cast<double>(record.only_there_bytes));
+    record.lost = {"all of it, as a checkpoint is whole or none"};
+    found.answer = job.copies.checkpoint ? Answer::kGoBack : Answer::kLose;
+    if (job.copies.checkpoint) go_back_to(*job.copies.checkpoint, job, record);
+  }
+  record.answer = name_of(found.answer);
+  return found;
+}
+
+void Evacuator::go_back_to(const Holding& copy, const Job& job, NoticeRecord& record) {
+  record.repeated_steps = record.step - copy.step;
+  record.step = copy.step;
+  if (std::isfinite(job.training.step_s))
+    record.repeated_s = static_cast<double>(record.repeated_steps) * job.training.step_s;
+}
+
 // From the live state.
 std::optional<double> Evacuator::seconds_to_leave(const Job& job) {
   const std::optional<Target> target = targets_.choose(job);
@@ -107,10 +134,7 @@ void Evacuator::go_back(const Job& job, Evacuation& evacuation) const {
     const auto whole = planner_.make_plan(source, *source.holding.collection);
     if (!whole.ok() || !whole->feasible()) continue;
     evacuation.answer = Answer::kGoBack;
-    record.repeated_steps = record.step - source.holding.step;
-    record.step = source.holding.step;
-    if (std::isfinite(job.training.step_s))
-      record.repeated_s = static_cast<double>(record.repeated_steps) * job.training.step_s;
+    go_back_to(source.holding, job, record);
     break;
   }
   record.answer = name_of(evacuation.answer);

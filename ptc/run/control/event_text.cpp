@@ -21,15 +21,16 @@ namespace {
 
 const std::vector<std::string>& event_columns() {
   static const std::vector<std::string> columns = {
-      "at_s",        "event",     "job",     "step",   "round",     "tag",       "timer",      "gpus",     "devices",
-      "failed_at_s", "detect_s",  "stop_s",  "plan_s", "restart_s", "prepare_s", "transfer_s", "verify_s", "resume_s",
-      "aborted_s",   "from_step", "samples", "sums",   "bytes",     "decision",  "assumed",    "usable",   "cause"};
+      "at_s",      "event",      "job",         "step",     "round",     "tag",       "timer",
+      "gpus",      "devices",    "failed_at_s", "detect_s", "stop_s",    "plan_s",    "restart_s",
+      "prepare_s", "transfer_s", "verify_s",    "resume_s", "aborted_s", "from_step", "samples",
+      "sums",      "bytes",      "decision",    "assumed",  "usable",    "cause",     "notice_s"};
   return columns;
 }
-// Logs from before jobs had datasets, from before there were policies, and those that need none of the rest end with
-// these columns.
-constexpr std::array<std::string_view, 3> kLastOldColumns = {"aborted_s", "bytes", "decision"};
-constexpr size_t kOptionalColumns = 3;  // the last ones: only executed runs fill them
+// Logs from before jobs had datasets, from before there were policies, those that need none of the rest, and those from
+// before requests had a notice end with these columns.
+constexpr std::array<std::string_view, 4> kLastOldColumns = {"aborted_s", "bytes", "decision", "cause"};
+constexpr size_t kOptionalColumns = 4;  // the last ones: only executed runs fill them
 
 constexpr size_t kCauseColumns = 500;
 
@@ -70,6 +71,7 @@ void fields(Row&& row, E& event) {
   }
   if constexpr (std::is_same_v<Body, PolicyDecided>) row("decision", event.decision);
   if constexpr (std::is_same_v<Body, DevicesLost>) row("cause", event.cause);
+  if constexpr (requires { event.notice_s; }) row("notice_s", event.notice_s);
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
     row("detect_s", event.phases.detect);
     row("stop_s", event.phases.stop);
@@ -91,6 +93,7 @@ size_t column_of(std::string_view name) {
 }
 
 std::string cell_of(double value) { return shortest(value); }
+std::string cell_of(const std::optional<double>& value) { return value ? shortest(*value) : ""; }
 std::string cell_of(bool value) { return value ? "yes" : ""; }
 std::string cell_of(int value) { return std::to_string(value); }
 std::string cell_of(int64_t value) { return std::to_string(value); }
@@ -139,6 +142,11 @@ bool parse_cell(std::string_view text, bool& value) {
 
 bool parse_cell(std::string_view text, double& value) {
   return parse_cell<double>(text, value) && std::isfinite(value);
+}
+
+bool parse_cell(std::string_view text, std::optional<double>& value) {
+  value.reset();
+  return text.empty() || parse_cell(text, value.emplace());
 }
 
 std::string_view next_word(std::string_view& text) {

@@ -173,7 +173,7 @@ TEST_F(EventText, AccountsThatAreNotOursAreRefused) {
   events_ = {{1, SamplesRead{.job = 0, .from_step = 2, .step = 6, .accounts = {one, one}, .bytes = 7, .assumed = 1}}};
   const std::string good = events_csv(events_);
   const std::string sum = "00000000000000050000000000000004";
-  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,,1,,\n"));
+  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7,,1,,,\n"));
   const auto refused = [&](const std::string& from, const std::string& to) {
     std::string csv = good;
     EXPECT_FALSE(parse_events(csv.replace(csv.rfind(from), from.size(), to)).ok()) << csv;
@@ -190,14 +190,27 @@ TEST_F(EventText, OptionalColumnsAreThereWhereTheyAreFilled) {
   const std::string plain = events_csv(events_);
   EXPECT_THAT(plain, HasSubstr(",decision\n"));
   events_.push_back({9, DevicesLost{{DeviceId(1)}, 8, true}});
-  EXPECT_THAT(events_csv(events_), HasSubstr(",yes,\n"));
+  EXPECT_THAT(events_csv(events_), HasSubstr(",yes,,\n"));
   EXPECT_EQ(events_csv(parse_events(events_csv(events_)).value()), events_csv(events_));
   events_.back().body = DevicesLost{{DeviceId(1)}, 8, false, as_cell("the worker of h1: killed, \"by\" a\nsignal")};
   const std::string csv = events_csv(events_);
-  EXPECT_THAT(csv, HasSubstr(",decision,assumed,usable,cause\n"));
-  EXPECT_THAT(csv, HasSubstr(",the worker of h1: killed; 'by' a?signal\n"));
+  EXPECT_THAT(csv, HasSubstr(",decision,assumed,usable,cause,notice_s\n"));
+  EXPECT_THAT(csv, HasSubstr(",the worker of h1: killed; 'by' a?signal,\n"));
   EXPECT_EQ(events_csv(parse_events(csv).value()), csv);
   EXPECT_EQ(parse_event_lines({event_line(events_.front())})->size(), 1U) << "a line of a journal has all columns";
+}
+
+TEST_F(EventText, RequestsMayHaveANotice) {
+  const std::string before = events_csv(events_);
+  events_.push_back({9, UserDrain{{DeviceId(1)}}});
+  events_.push_back({9, UserDrain{{DeviceId(1)}, 30}});
+  events_.push_back({9, UserStop{0.5}});
+  const std::string csv = events_csv(events_);
+  EXPECT_THAT(csv, HasSubstr(",30\n"));
+  const std::vector<Event> read = parse_events(csv).value();
+  EXPECT_EQ(events_csv(read), csv);
+  EXPECT_EQ(std::get<UserStop>(read.back().body).notice_s, 0.5);
+  EXPECT_FALSE(std::get<UserDrain>(read[read.size() - 3].body).notice_s);
 }
 
 // Logs from before jobs had datasets, from before there were policies, and those without what only executed runs know.

@@ -56,8 +56,11 @@ struct UserResize {
 };  // a live request, outside the scenario's script, like the two that follow
 struct UserDrain {
   std::vector<DeviceId> devices;
-};                   // jobs leave these, which are not used again until they are repaired
-struct UserStop {};  // every job writes a checkpoint at its next step boundary, then the run is over
+  std::optional<double> notice_s = std::nullopt;  // so long after the request they are taken
+};  // jobs leave these at their next step boundary; they are not used again until they are repaired
+struct UserStop {
+  std::optional<double> notice_s = std::nullopt;  // so long after the request all is over
+};  // every job writes a checkpoint at its next step boundary, then the run is over
 struct UserSave {
   int job = 0;
 };  // a live request: a checkpoint of the job at its next step boundary

@@ -17,17 +17,17 @@ Notices::Notices(const Condition& condition, const ChangePlanner& planner, Targe
       turn_(turn),
       evacuator_(std::move(evacuator)) {}
 
-Notices::Leave Notices::answer(Job& job, const std::string& cause) {
+Notices::Leave Notices::answer(Job& job, const std::string& cause, bool at_once) {
   if (job.mode != Mode::kTraining) return Leave::kNo;
-  const std::optional<Evacuation> evacuation = evacuator_.decide(job);
+  std::optional<Evacuation> evacuation = evacuator_.decide(job);
   if (!evacuation) return Leave::kNo;
   if (!cause.empty()) job.request.leaves_for = cause;
-  note(job, *evacuation);
-  const NoticeRecord& record = evacuation->record;
-  const Training& training = job.training;
+  NoticeRecord& record = evacuation->record;
   const bool waits_for_copy = !record.lost.empty() && record.starts_s >= record.deadline_s;
+  if (at_once && !waits_for_copy) record.starts_s = turn_.now_s;
+  note(job, *evacuation);
   // From a step before `starts_s` on, the next boundary is the last one in time.
-  const double step_s = std::isinf(training.step_s) ? 0 : training.step_s;
+  const double step_s = std::isinf(job.training.step_s) ? 0 : job.training.step_s;
   const double leaves_s = waits_for_copy ? record.deadline_s : record.starts_s - step_s;
   job.request.leaves_s = leaves_s;
   if (leaves_s > turn_.now_s) {
@@ -35,11 +35,25 @@ Notices::Leave Notices::answer(Job& job, const std::string& cause) {
     return Leave::kLater;
   }
   job.request.leaves_s.reset();
-  const int64_t next = training.next_boundary_after(turn_.now_s);
-  const double boundary_s = training.start_s + static_cast<double>(next - training.from_step) * training.step_s;
-  if (record.lost.empty() && boundary_s + record.takes_s <= record.deadline_s) return Leave::kAtBoundary;
+  if (boundary_fits(job, record)) return Leave::kAtBoundary;
   stop(job);
   return Leave::kNow;
+}
+
+bool Notices::stop_by(Job& job, double deadline_s) {
+  const Evacuation evacuation = evacuator_.decide_stop(job, deadline_s);
+  note(job, evacuation);
+  if (boundary_fits(job, evacuation.record)) return false;
+  stop(job);
+  return true;
+}
+
+// What the record says would be in time after the step under way, too.
+bool Notices::boundary_fits(const Job& job, const NoticeRecord& record) const {
+  const Training& training = job.training;
+  const int64_t next = training.next_boundary_after(turn_.now_s);
+  const double boundary_s = training.start_s + static_cast<double>(next - training.from_step) * training.step_s;
+  return record.lost.empty() && boundary_s + record.takes_s <= record.deadline_s;
 }
 
 void Notices::stop(Job& job) {
@@ -76,6 +90,7 @@ bool Notices::saves_first(Job& job) {
     return saves && snapshots_.start_before_change(job);
   }
   if (snapshots_.evacuated(job)) return false;
+  evacuation->record.starts_s = turn_.now_s;
   note(job, *evacuation);
   // What leaves devices by a deadline has their links for itself.
   if (evacuation->answer != Answer::kGoBack && evacuation->record.takes_s > 0)

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "ptc/run/control/testing/control_fixture.h"
 
 namespace scalai::control {
@@ -12,15 +14,15 @@ using testing::job_text;
 
 // A stage on g0 of h0 and one on g2 of h1, which is taken. Its NIC sends 0.9 MB/s from 1 s on. Timers: 0 the end, 1 the
 // slow link, 2 the notice at 10.5 s.
-std::string staged(double notice_s, const std::string& step_time = "1s") {
+std::string staged(double notice_s, const std::string& step_time = "1s", const std::string& more = "") {
   return fmt::format(
              "until: \"1000s\"\ncosts {{ plan: \"0s\" transfer_start: \"0s\" detect: \"1s\" }}\n"
              "events {{ at: \"1s\" degrade {{ links: \"h1.nic0.up\" factor: 0.001 }} }}\n"
              "events {{ at: \"10.5s\" preempt {{ hosts: [1] notice: \"{}s\" }} }}\n",
              notice_s) +
          job_text("a", fmt::format("devices: [0, 2] configs {{ layout: \"pp2\" step_time: \"{}\" }} "
-                                   "configs {{ layout: \"tp1\" step_time: \"2s\" }}",
-                                   step_time));
+                                   "configs {{ layout: \"tp1\" step_time: \"2s\" }} {}",
+                                   step_time, more));
 }
 
 // A step of 8 s does not end in time: it is given up, so that the steps before it are saved.
@@ -44,6 +46,52 @@ TEST(Notices, ANoticeThatIsTakenBackChangesNothing) {
   driver.feed(20, TimerFired{3});
   EXPECT_TRUE(driver.none<Train>());
   EXPECT_TRUE(driver.feed(leaves_s, TimerFired{4}).empty());
+}
+
+// A drain with a deadline: the job leaves at the next step boundary, and says what that saves.
+TEST(Notices, ADrainWithADeadlineIsAnsweredAtOnce) {
+  Driver driver(staged(900));
+  driver.feed(1, TimerFired{1});
+  driver.feed(3.5, UserDrain{testing::device_ids({2, 3}), 300.0});
+  EXPECT_EQ(driver.only<Train>().until_step, 4);
+  const NoticeRecord notice = driver.job().notices.at(0);
+  EXPECT_EQ(notice.answer, "leaves");
+  EXPECT_EQ(notice.deadline_s, 303.5);
+  driver.feed(4, StepReached{0, 4});
+  EXPECT_EQ(driver.only<Execute>().step, 4);
+  EXPECT_EQ(driver.log(), driver.log_again());
+}
+
+// A checkpoint of S bytes by a NIC of 0.9 MB/s takes T. All is over after 2 T: it is written at the next boundary.
+// Steps of 8 s end too late for T + 1 s: the step under way is given up. With T / 2 the checkpoint of step 1 is what
+// stays, and that is said.
+TEST(Notices, AStopWithADeadlineWritesTheCheckpointInTime) {
+  const auto stopped = [](const std::string& step_time, double notice_s) {
+    auto driver = std::make_unique<Driver>(staged(900, step_time, "checkpoint { every_steps: 1000 }"));
+    driver->feed(1, TimerFired{1});
+    driver->feed(8, StepReached{0, step_time == "8s" ? 1 : 8});
+    driver->feed(8.25, UserStop{notice_s});
+    return driver;
+  };
+  const NoticeRecord whole = stopped("1s", 1000)->job().notices.at(0);
+  EXPECT_EQ(whole.answer, "checkpoint");
+  const auto in_time = stopped("1s", 2 * whole.takes_s);
+  EXPECT_EQ(in_time->only<Train>().until_step, 9);
+  in_time->feed(9, StepReached{0, 9});
+  EXPECT_EQ(in_time->only<Background>().step, 9);
+  const auto given_up = stopped("8s", whole.takes_s + 1);
+  given_up->only<Halt>();
+  const Background last = given_up->only<Background>();
+  EXPECT_EQ(last.step, 1);
+  given_up->feed(10, BackgroundDone{0, last.tag});
+  EXPECT_EQ(given_up->job().state, "stopped");
+  EXPECT_EQ(given_up->job().steps, 1);
+  EXPECT_EQ(given_up->log(), given_up->log_again());
+  const NoticeRecord late = stopped("1s", whole.takes_s / 2)->job().notices.at(0);
+  EXPECT_EQ(late.answer, "goes back");
+  EXPECT_EQ(late.step, 0);
+  EXPECT_EQ(late.repeated_steps, 8);
+  EXPECT_NEAR(static_cast<double>(late.in_time_bytes), static_cast<double>(whole.only_there_bytes) / 2, 1);
 }
 
 // A resize while the job waits to leave: one change does both.

@@ -176,6 +176,8 @@ std::vector<JobStatus> RunRecords::status(double at_s) const {
                     .layout = job.choice == nullptr ? "" : collection::canonical(job.choice->config),
                     .gpus = static_cast<int>(job.devices.size()),
                     .reconfigurations = static_cast<int>(job.accounts.record.reconfigurations.size())});
+    const std::vector<NoticeRecord>& notices = job.accounts.record.notices;
+    if (!notices.empty()) list.back().notice = notices.back();
   }
   return list;
 }

@@ -37,6 +37,8 @@ class Evacuator {
 
   // Nothing: the job trains on no device that will be taken at a known time.
   std::optional<Evacuation> decide(const Job& job);
+  // The end of all of a job that trains, at the deadline: a checkpoint, or, where that takes too long, the one before.
+  Evacuation decide_stop(const Job& job, double deadline_s) const;
 
  private:
   std::optional<double> seconds_to_leave(const Job& job);
@@ -44,6 +46,7 @@ class Evacuator {
   std::optional<double> seconds_to_copy(const Redundancy& copies, int64_t bytes) const;
   Redundancy most_by(const Redundancy& copies, const std::set<HostId>& going, double within_s) const;
   void go_back(const Job& job, Evacuation& evacuation) const;
+  static void go_back_to(const Holding& copy, const Job& job, NoticeRecord& record);
   plan::Plan state_without(const Job& job, const std::set<DeviceId>& leaving, const Redundancy& copies) const;
   std::set<HostId> hosts_that_go(const Job& job) const;
 

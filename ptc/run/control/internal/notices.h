@@ -26,7 +26,11 @@ class Notices {
     kNow          // it has stopped: the step under way is given up
   };
   // For a job that trains: when a notice comes (`cause`), and whenever it is time to decide again (no cause).
-  Leave answer(Job& job, const std::string& cause = "");
+  // `at_once`: it does not train on.
+  Leave answer(Job& job, const std::string& cause = "", bool at_once = false);
+  // All is over at the deadline, and a job that trains is to leave a checkpoint. True: it has stopped, because the step
+  // under way would end too late for that.
+  bool stop_by(Job& job, double deadline_s);
   // It trains on devices that will be taken until it is time to leave; other reasons to move have to wait.
   bool waits(const Job& job) const;
   // At a step boundary before a change. Begins the copy or checkpoint that it waits for; false: it needs none, or there
@@ -36,6 +40,7 @@ class Notices {
  private:
   void note(Job& job, const Evacuation& evacuation);
   void stop(Job& job);
+  bool boundary_fits(const Job& job, const NoticeRecord& record) const;
 
   const Condition& condition_;
   const ChangePlanner& planner_;
