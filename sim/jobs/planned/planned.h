@@ -83,7 +83,8 @@ struct RecoveryQuestion {
   bool from_storage = false;  // no host has the state: read the last checkpoint
 };
 struct RecoveryCost {
-  double seconds = 0;  // without detection, and without other traffic on the fabric
+  double seconds = 0;   // without detection, and without other traffic on the fabric
+  double moving_s = 0;  // of these, until the last transfer is over
   // True: survivors hold all of the state, and only the step under way is lost. False: the last checkpoint is read from
   // storage, and the work since then is lost.
   bool from_survivors = true;

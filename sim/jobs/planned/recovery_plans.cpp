@@ -40,7 +40,10 @@ class PlannedRecovery final : public RecoveryPlans {
         const ChangePlanner::Planned planned,
         planner_.plan(
             {.from = start ? nullptr : &held, .lost = lost, .to = to, .devices = devices_of(after), .source = source}));
+    ChangeShape moving = *planned.shape;
+    while (!moving.stages.empty() && moving.stages.back().flows == nullptr) moving.stages.pop_back();
     return RecoveryCost{.seconds = internal::alone_s(*planned.shape, planned.hosts, fabric_),
+                        .moving_s = internal::alone_s(moving, planned.hosts, fabric_),
                         .from_survivors = alive,
                         .bytes = planned.shape->bytes};
   }

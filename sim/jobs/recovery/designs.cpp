@@ -145,6 +145,7 @@ int64_t take_costs(const RecoveryRequest& request, Values& values, RecoverySetup
     costs = *found;
   }
   setup.costs.change_s = request.change_s;
+  if (costs.change_s < 0) setup.costs.leave_s = request.leave_s;
   if (costs.change_s >= 0) setup.costs.change_s = [seconds = costs.change_s](const HostChange&) { return seconds; };
   setup.costs.state_survives = request.state_survives;
   setup.costs.fatal_s = request.costs.empty() ? -1 : std::max(0.0, costs.fatal_s);

@@ -36,6 +36,7 @@ struct RecoveryRequest {
   std::function<double(const HostChange&)> change_s;
   double detect_s = 0;  // with change_s: until a loss is noticed, unless the option `detect` says it
   std::function<bool(const HostChange&)> state_survives;
+  std::function<double(const HostChange&)> leave_s;
   double samples_per_step = 0;  // 0 = from the costs or the option `batch`
 
   const policy::Availability* availability = nullptr;  // outlives the setup

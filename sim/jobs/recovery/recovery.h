@@ -35,7 +35,7 @@ enum class RecoveryDesign : uint8_t {
 // What a design does when hosts of the job are under notice, or others come.
 enum class OnNotice : uint8_t {
   kWait,   // the notice is not heard: the hosts stay until they are lost
-  kLeave,  // the job leaves them at once, with all of its state
+  kLeave,  // the job leaves them with all of its state: at once, or, if leave_s says how long that takes, in time
   kSave,   // it writes a checkpoint and restarts from that without them; so it does when hosts come
 };
 // What its publication or released code does; of a design that says nothing, what its other changes do.
@@ -53,6 +53,9 @@ struct HostChange {
 struct RecoveryCosts {
   // Seconds without training for a change. Required.
   std::function<double(const HostChange&)> change_s;
+  // Seconds from the beginning of a change until hosts that leave have passed on what they hold; empty: not known, they
+  // let the job go at once.
+  std::function<double(const HostChange&)> leave_s;
   // redundancy: a restart when a host and its fallback are both gone; below 0: as change_s has it, from storage
   double fatal_s = 0;
   double host_ready_s = 0;  // seconds until a new host can be used

@@ -16,6 +16,7 @@ namespace {
 using recovery::internal::HostEvent;
 
 constexpr double kRiskOfPairs = 0.05;  // Bamboo's threshold
+constexpr double kMargin = 1.1;        // of a job that leaves in time, as in ptc/run/control
 
 class Steady {
  public:
@@ -25,6 +26,7 @@ class Steady {
         until_s_(setup.until_s > 0 ? setup.until_s : recovery::internal::last_event_s(*setup.availability)),
         usable_(static_cast<size_t>(setup.hosts), 0),
         leaving_(static_cast<size_t>(setup.hosts), 0),
+        taken_s_(static_cast<size_t>(setup.hosts), policy::kNever),
         member_(static_cast<size_t>(setup.hosts), 0),
         ledger_(setup) {}
 
@@ -36,6 +38,11 @@ class Steady {
       const double at_s = std::min({event_s, action_s_, until_s_});
       ledger_.advance(at_s);
       if (at_s >= until_s_) break;
+      if (leaves_ && action_s_ <= at_s) {  // before what happens at the same instant
+        leave_in_time(/*acts=*/true);
+        ledger_.note();
+        continue;
+      }
       int lost = 0;
       bool noticed = false;
       for (; next < events_.size() && events_[next].at_s <= at_s; ++next) apply(events_[next], &lost, &noticed);
@@ -43,6 +50,8 @@ class Steady {
       if (acts) action_s_ = policy::kNever;
       if (lost > 0) {
         on_loss(lost);
+      } else if (noticed && setup_.on_notice == OnNotice::kLeave && setup_.costs.leave_s) {
+        leave_in_time(/*acts=*/false);
       } else if ((noticed && setup_.on_notice != OnNotice::kWait) || (acts && saving_)) {
         if (saved_first(acts)) change(target(), {.from = used(), .to = target(), .lost = 0}, 0);
       } else {
@@ -67,6 +76,7 @@ class Steady {
       case HostEvent::Kind::kUsable: return (void)(usable_[host] = 1);
       case HostEvent::Kind::kNotice:
         leaving_[host] = 1;
+        taken_s_[host] = event.until_s;
         *noticed = *noticed || member;
         return;
       case HostEvent::Kind::kGone: break;
@@ -135,6 +145,33 @@ class Steady {
     if (setup_.on_notice != OnNotice::kSave || paused() || ledger_.rate() <= 0) return true;
     if (!std::exchange(saving_, true)) action_s_ = ledger_.now_s() + ledger_.write_now();
     return false;
+  }
+
+  // `acts`: it has waited for this moment.
+  void leave_in_time(bool acts) {
+    std::vector<int> places;
+    double deadline_s = policy::kNever;
+    for (int place = 0; place < used(); ++place) {
+      const auto host = static_cast<size_t>(members_[static_cast<size_t>(place)]);
+      if (leaving_[host] == 0) continue;
+      places.push_back(place);
+      deadline_s = std::min(deadline_s, taken_s_[host]);
+    }
+    const int to = target(), going = static_cast<int>(places.size());
+    const HostChange planned{.from = used(), .to = to, .lost = 0};
+    const HostChange without{.from = used(), .to = to, .lost = going, .lost_places = std::move(places)};
+    const bool others_have_it = !setup_.costs.state_survives || setup_.costs.state_survives(without);
+    const double needed_s = others_have_it || to == 0 || paused() ? 0 : setup_.costs.leave_s(planned);
+    const double left_s = deadline_s - ledger_.now_s();
+    if (needed_s > left_s && !acts) {
+      ledger_.fatal();
+      ledger_.roll_back();
+      return change(to, without, 0);
+    }
+    const bool waits = setup_.design == RecoveryDesign::kReshard && !paused() && !acts && kMargin * needed_s < left_s;
+    if (!waits) return change(to, planned, 0);
+    leaves_ = true;
+    action_s_ = deadline_s - kMargin * needed_s;
   }
 
   void on_loss(int lost) {
@@ -238,6 +275,7 @@ class Steady {
   // Trains on `hosts` hosts from now on, after the pause. 0: stands still until there are enough.
   void change(int hosts, const HostChange& what, double detect_s, std::optional<double> fixed_s = std::nullopt) {
     pick(hosts);
+    leaves_ = false;
     dead_.assign(members_.size(), 0);
     doubled_.assign(members_.size(), 0);
     const double rate = hosts > 0 ? throughput(hosts) : 0;
@@ -275,6 +313,7 @@ class Steady {
   double until_s_;
   std::vector<uint8_t> usable_;   // by host: up and ready
   std::vector<uint8_t> leaving_;  // by host: under notice
+  std::vector<double> taken_s_;   // by host: when it will be taken
   std::vector<int> members_;      // hosts of the job; of redundancy: pipeline by pipeline, then those that wait
   std::vector<uint8_t> member_;   // by host: in members_
   std::vector<int> gone_;         // members lost at this instant
@@ -284,6 +323,7 @@ class Steady {
   double grid_rate_ = 0;
   bool ran_ = false;  // it has started once
   bool trained_ = false;
+  bool leaves_ = false;               // at action_s_, hosts under notice
   bool saving_ = false;               // until action_s_, for a change then
   double action_s_ = policy::kNever;  // look again then
   absl::Status problem_;

@@ -11,8 +11,10 @@
 //                                      fallback_slowdown, until the hosts are reordered at the end of a step (when more
 //                                      than 5 % of the pairs are at risk or waiting hosts can fill the gaps); fatal if
 //                                      the neighbour is gone, too: roll back to the checkpoint, fatal_s
-//   notice                OnNotice: the job leaves the hosts at once and loses nothing; or it writes a checkpoint
-//                         first, which a loss meanwhile makes worthless; or it waits for the loss
+//   notice                OnNotice: the job leaves the hosts and loses nothing; or it writes a checkpoint first, which
+//                         a loss meanwhile makes worthless; or it waits for the loss. With leave_s leaving takes so
+//                         long unless the other hosts hold all state. If the notice is shorter, the job rolls back at
+//                         once; if it is longer, reshard trains on until 1.1 · leave_s before its end
 //   hosts come            usable after host_ready_s; they join if it pays within join_horizon_s. Designs that save at a
 //                         notice write a checkpoint for this, too
 //   hosts in use          reshard: the number of usable hosts that trains fastest; spare-swap: hosts - spares, or none;

@@ -75,6 +75,46 @@ TEST(Steady, ReshardLeavesAtTheNotice) {
   EXPECT_EQ(result.fatal, 0);
 }
 
+// Three hosts hold all but the state of the fourth, which is out after 10 s. Told 40 s ahead, the job trains on four
+// hosts until 290.5 − 11 s, then pauses for 20 s; told 10 s ahead it leaves at once; told 9 s ahead it goes back at once
+// to the checkpoint of 200 s. Where the three hold all, it leaves when the host goes.
+TEST(Steady, ReshardTrainsOnUntilItsStateJustLeavesInTime) {
+  policy::Availability trace;
+  trace.events = {host_event(250.5, Kind::kNotice, {3}), host_event(290.5, Kind::kTaken, {3})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kReshard, trace, 4, 400);
+  setup.checkpoints = {.every_s = 100, .write_s = 0};
+  setup.costs.leave_s = [](const HostChange&) { return 10.0; };
+  setup.costs.state_survives = [](const HostChange& change) { return change.lost == 0; };
+  const auto told = [&](double notice_s) {
+    trace.events[0].until_s = trace.events[1].at_s = 250.5 + notice_s;
+    return run(setup);
+  };
+  EXPECT_NEAR(told(40).samples, 4 * 279.5 + 3 * (400 - 299.5), 1e-9);
+  EXPECT_NEAR(told(10).samples, 4 * 250.5 + 3 * (400 - 270.5), 1e-9);
+  EXPECT_EQ(told(10).lost_samples, 0);
+  EXPECT_NEAR(told(9).samples, 800 + 3 * (400 - 270.5), 1e-9);
+  EXPECT_NEAR(told(9).lost_samples, 4 * 50.5, 1e-9);
+  EXPECT_EQ(told(9).fatal, 1);
+  setup.costs.state_survives = nullptr;
+  EXPECT_NEAR(told(9).samples, 4 * 259.5 + 3 * (400 - 279.5), 1e-9);
+  EXPECT_NEAR(told(40).samples, 4 * 290.5 + 3 * (400 - 310.5), 1e-9);
+  EXPECT_EQ(told(40).fatal, 0);
+}
+
+// Oobleck's drain is at once, if it is in time.
+TEST(Steady, TemplatesLeaveAtOnceOrGoBack) {
+  policy::Availability trace;
+  trace.events = {host_event(250, Kind::kNotice, {3}), host_event(290, Kind::kTaken, {3})};
+  RecoverySetup setup = linear_setup(RecoveryDesign::kTemplates, trace, 4, 400);
+  setup.checkpoints = {.every_s = 100, .write_s = 0};
+  setup.costs.leave_s = [](const HostChange&) { return 10.0; };
+  setup.costs.state_survives = [](const HostChange& change) { return change.lost == 0; };
+  trace.events[0].until_s = 290;
+  EXPECT_NEAR(run(setup).samples, 4 * 250 + 3 * (400 - 270), 1e-9);
+  trace.events[0].until_s = trace.events[1].at_s = 255;
+  EXPECT_NEAR(run(setup).samples, 800 + 3 * (400 - 270), 1e-9);
+}
+
 // 250.5 s have 1,002 samples, 800 in a checkpoint. Told at 250.5, the job writes for 10 s, then restarts with three
 // hosts in 20 s; told 5 s ahead it is not done in time and goes back to 800.
 TEST(Steady, CheckpointRestartSavesAtTheNotice) {

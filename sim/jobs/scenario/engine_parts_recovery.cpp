@@ -114,6 +114,12 @@ class PlanAnswers {
     return at->second;
   }
 
+  // Of a change by plan, until its last transfer is over.
+  double leaving_seconds(const jobs::HostChange& change) {
+    const auto cost = plans_.cost(question_of(change));
+    return cost.ok() ? cost->moving_s : std::numeric_limits<double>::infinity();
+  }
+
   // Also where nothing fits what is left: the state is lost or not, whoever goes on.
   bool survives(const jobs::HostChange& change) {
     const auto question = question_of(change);
@@ -152,6 +158,7 @@ void compute_from_plans(PartsContext& context, jobs::RecoveryRequest& request) {
   request.detect_s = change::detect_s(strategy_of(context).costs);
   const auto answers = std::make_shared<PlanAnswers>(*plans);
   request.change_s = [answers](const jobs::HostChange& change) { return answers->seconds(change); };
+  request.leave_s = [answers](const jobs::HostChange& change) { return answers->leaving_seconds(change); };
   request.state_survives = [answers](const jobs::HostChange& change) { return answers->survives(change); };
 }
 

@@ -23,7 +23,7 @@ std::vector<HostEvent> host_events(const policy::Availability& availability, int
       const int host = id.value;
       if (event.kind == policy::FleetEvent::Kind::kUp) come(host, event.at_s, ready_s);
       if (event.kind == policy::FleetEvent::Kind::kNotice)
-        events.push_back({event.at_s, HostEvent::Kind::kNotice, host});
+        events.push_back({event.at_s, HostEvent::Kind::kNotice, host, event.until_s});
       if (event.kind != policy::FleetEvent::Kind::kTaken && event.kind != policy::FleetEvent::Kind::kFailed) continue;
       if (came_s[static_cast<size_t>(host)] == policy::kNever) continue;
       // Gone before it was usable: that moment never comes.

@@ -12,6 +12,7 @@ struct HostEvent {
   double at_s = 0;
   Kind kind = Kind::kCome;
   int host = 0;
+  double until_s = 0;  // kNotice: it will be taken then
 };
 
 // Hosts that are up at the start come at 0 and are usable at once. Sorted by time; of one instant, in the trace's
