@@ -55,8 +55,8 @@ TEST(ExecNotices, EveryStrategySavesAllInTime) {
   }
 }
 
-// The worker of h1 dies by itself while h0 is in its n-th part of a round: after the rounds that read h1 the change goes
-// on to its commit; before that nobody has its stage any more.
+// The worker of h1 dies by itself while h0 is in its n-th part of a round: after the rounds that read h1 the change
+// goes on to its commit; before that nobody has its stage any more.
 TEST(ExecNotices, AWorkerThatIsReadNoMoreMayDie) {
   const scenario::Scenario scenario =
       staged("", std::string(kOthersFail) + "events { at: \"20s\" preempt { hosts: 1 notice: \"30s\" } }\n");

@@ -223,7 +223,9 @@ void Control::Impl::on(const RoundDone& event) {
 
 void Control::Impl::on(const ExecutionDone& event) {
   Job& job = jobs_[event.job];
-  if (job.mode == Mode::kReconfiguring) reconfigurer_.commit(job, event.phases);
+  if (job.mode != Mode::kReconfiguring) return;
+  reconfigurer_.commit(job, event.phases);
+  if (job.mode == Mode::kStopping && !job.copies.last) go_on(job);
 }
 
 void Control::Impl::on(const BackgroundDone& event) {

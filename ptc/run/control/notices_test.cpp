@@ -94,6 +94,25 @@ TEST(Notices, AStopWithADeadlineWritesTheCheckpointInTime) {
   EXPECT_NEAR(static_cast<double>(late.in_time_bytes), static_cast<double>(whole.only_there_bytes) / 2, 1);
 }
 
+// Told while it changes: once that is committed, it saves what the next change cannot save in time.
+TEST(Notices, ANoticeDuringAChangeIsAnsweredAfterIt) {
+  const std::string restart = "costs { strategy: \"tenplex\" restart: \"60s\" }\n";
+  Driver driver(staged(200) + restart, "tenplex");
+  driver.feed(1, TimerFired{1});
+  driver.feed(2.5, UserResize{0, 1});
+  driver.feed(3, StepReached{0, 3});
+  ASSERT_EQ(driver.only<Execute>().plan->dst_devices(), testing::device_ids({0}));
+  driver.feed(5, UserDrain{testing::device_ids({0, 1}), 100.0});
+  EXPECT_TRUE(driver.job().notices.empty());
+  driver.done(70);
+  const NoticeRecord notice = driver.job().notices.at(0);
+  EXPECT_EQ(notice.answer, "copies") << "35 s are left";
+  EXPECT_EQ(notice.devices, testing::device_ids({0}));
+  driver.feed(71, BackgroundDone{0, driver.only<Background>().tag});
+  EXPECT_EQ(driver.only<Execute>().step, 3);
+  EXPECT_TRUE(driver.only<Execute>().gone.contains(DeviceId(0)));
+}
+
 // A resize while the job waits to leave: one change does both.
 TEST(Notices, AResizeIsNotKeptWaiting) {
   Driver driver(staged(500));

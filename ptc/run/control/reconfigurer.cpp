@@ -324,11 +324,17 @@ void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
   turn_.commands.push_back(Commit{.job = job.index, .epoch = underway.collection->epoch});
   records_.sample_memory(job, turn_.now_s);
   job.accounts.span_since_s = turn_.now_s;
+  const Training standing{.start_s = turn_.now_s, .from_step = job.state.step, .until_step = job.state.step};
   if (lifecycle_.stopping()) {
-    job.training = {.start_s = turn_.now_s, .from_step = job.state.step, .until_step = job.state.step, .step_s = 0};
+    job.training = standing;
     return snapshots_.start_last(job);
   }
-  if (std::exchange(job.request.again, false) && !targets_.settled(job)) return begin(job);
+  if (std::exchange(job.request.again, false) && !targets_.settled(job)) {
+    if (condition_.leaving(job.devices).empty()) return begin(job);
+    job.training = standing;
+    job.mode = Mode::kStopping;
+    return;
+  }
   trainer_.start(job);
 }
 

@@ -76,8 +76,8 @@ TEST(Steady, ReshardLeavesAtTheNotice) {
 }
 
 // Three hosts hold all but the state of the fourth, which is out after 10 s. Told 40 s ahead, the job trains on four
-// hosts until 290.5 − 11 s, then pauses for 20 s; told 10 s ahead it leaves at once; told 9 s ahead it goes back at once
-// to the checkpoint of 200 s. Where the three hold all, it leaves when the host goes.
+// hosts until 290.5 − 11 s, then pauses for 20 s; told 10 s ahead it leaves at once; told 9 s ahead it goes back at
+// once to the checkpoint of 200 s. Where the three hold all, it leaves when the host goes.
 TEST(Steady, ReshardTrainsOnUntilItsStateJustLeavesInTime) {
   policy::Availability trace;
   trace.events = {host_event(250.5, Kind::kNotice, {3}), host_event(290.5, Kind::kTaken, {3})};

@@ -42,7 +42,8 @@ class Reconfigurer {
   void lose_source(Job& job, SnapshotId copy);
   // Nothing fits a job that waits, still: the reason may be another one.
   void keep_waiting(Job& job);
-  // The plan has been executed: the new epoch holds, and the job trains unless it is to move or to stop again.
+  // The plan has been executed: the new epoch holds, and the job trains unless it is to move or to stop again. One that
+  // is on devices that will be taken stands still (kStopping): its state may have to be saved before it moves.
   void commit(Job& job, const PhaseSeconds& phases);
 
  private:
