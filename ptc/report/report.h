@@ -78,7 +78,7 @@ absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::s
 std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,
                                 const std::string& summary_json_text);
 
-// What a job does about a notice, in a line for people: "gpt: g2-g3 to be left by 40.0 s, told at 10.0 s: …".
+// What a job does about a notice, in a line for people: "gpt: g2-g3 to be left by 40.0 s, told 30.0 s before: …".
 std::string notice_text(const std::string& job, const control::NoticeRecord& notice);
 
 // Perfetto trace (TrackEvent): one track for each device, job and link; counters for link use and state memory.

@@ -38,16 +38,14 @@ std::vector<DowntimePart> waits_of(const DowntimeSummary& down) {
 }
 
 std::string answer_to(const NoticeSummary& notice) {
-  const std::string at = fmt::format("stops training by {}", moment(notice.starts_s));
-  const std::string takes = format_seconds(notice.takes_s);
-  if (notice.answer == "leaves" && notice.only_there_bytes == 0)
-    return at + " and leaves; others hold all of its state";
-  const std::string all = format_bytes(notice.only_there_bytes);
-  if (notice.answer == "leaves")
-    return fmt::format("{} and leaves; {} that only they hold are out in {}", at, all, takes);
+  const double waits_s = notice.starts_s - notice.at_s;
+  const std::string at = waits_s > 0 ? fmt::format("trains on for {} and ", format_seconds(waits_s)) : "at once ";
+  const std::string takes = format_seconds(notice.takes_s), all = format_bytes(notice.only_there_bytes);
+  if (notice.answer == "leaves" && notice.only_there_bytes == 0) return at + "leaves; others hold all of its state";
+  if (notice.answer == "leaves") return fmt::format("{}leaves; {} that only they hold are out in {}", at, all, takes);
   if (notice.answer == "copies")
-    return fmt::format("{} and copies {} that only they hold to hosts that stay, in {}", at, all, takes);
-  if (notice.answer == "checkpoint") return fmt::format("{} and writes a checkpoint in {}", at, takes);
+    return fmt::format("{}copies {} that only they hold to hosts that stay, in {}", at, all, takes);
+  if (notice.answer == "checkpoint") return fmt::format("{}writes a checkpoint in {}", at, takes);
   const std::string text = fmt::format("{} of {} that only they hold can be out in time; without: {}",
                                        format_bytes(notice.in_time_bytes), all, notice.lost);
   if (notice.answer == "loses")
@@ -60,8 +58,9 @@ std::string answer_to(const NoticeSummary& notice) {
 }  // namespace
 
 std::string notice_line(const std::string& job, const NoticeSummary& notice) {
-  return printable_text(fmt::format("{}: {} to be left by {}, told at {}: {}", clipped(job, kNameColumns),
-                                    notice.devices, moment(notice.deadline_s), moment(notice.at_s), answer_to(notice)));
+  return printable_text(fmt::format("{}: {} to be left by {}, told {} before: {}", clipped(job, kNameColumns),
+                                    notice.devices, moment(notice.deadline_s),
+                                    format_seconds(notice.deadline_s - notice.at_s), answer_to(notice)));
 }
 
 std::string notice_text(const std::string& job, const control::NoticeRecord& notice) {

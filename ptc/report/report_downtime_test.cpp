@@ -94,15 +94,18 @@ TEST_F(DowntimeReport, WhatAJobDoesAboutANoticeIsTold) {
     report_.jobs[0].notices = {one};
     return summary_table(summary_json(report_), {.columns = 1000});
   };
-  EXPECT_THAT(told(notice), HasSubstr("gpt: g2-g3 to be left by 40.0 s, told at 10.0 s: stops training by 31.0 s and "
-                                      "leaves; 8.00 GB that only they hold are out in 8.00 s\n"));
+  EXPECT_THAT(told(notice),
+              HasSubstr("gpt: g2-g3 to be left by 40.0 s, told 30.0 s before: trains on for 21.0 s and leaves; "
+                        "8.00 GB that only they hold are out in 8.00 s\n"));
   notice.only_there_bytes = notice.in_time_bytes = 0;
-  EXPECT_THAT(told(notice), HasSubstr("by 31.0 s and leaves; others hold all of its state\n"));
+  EXPECT_THAT(told(notice), HasSubstr("trains on for 21.0 s and leaves; others hold all of its state\n"));
   notice.answer = "checkpoint";
-  EXPECT_THAT(told(notice), HasSubstr("by 31.0 s and writes a checkpoint in 8.00 s\n"));
+  EXPECT_THAT(told(notice), HasSubstr("trains on for 21.0 s and writes a checkpoint in 8.00 s\n"));
+  notice.starts_s = notice.at_s;
+  EXPECT_THAT(told(notice), HasSubstr(": at once writes a checkpoint in 8.00 s\n"));
   notice.answer = "copies";
   notice.only_there_bytes = 8'000'000'000;
-  EXPECT_THAT(told(notice), HasSubstr("and copies 8.00 GB that only they hold to hosts that stay, in 8.00 s\n"));
+  EXPECT_THAT(told(notice), HasSubstr("at once copies 8.00 GB that only they hold to hosts that stay, in 8.00 s\n"));
   notice.answer = "goes back";
   notice.in_time_bytes = 4'000'000'000;
   notice.lost = {"tensor \"w\" [0:8]"};

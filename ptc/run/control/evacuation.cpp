@@ -17,6 +17,7 @@ using Answer = Evacuation::Answer;
 // Other traffic may share the links.
 constexpr double kMargin = 1.1;
 constexpr double kRounding = 1 - 1e-9;  // bytes are whole
+constexpr const char* kWhole = "all of it, as a checkpoint is whole or none";
 
 std::string name_of(Answer answer) {
   switch (answer) {
@@ -60,11 +61,18 @@ std::optional<Evacuation> Evacuator::decide(const Job& job) {
   if (!targets_.choose(job) && fits(Answer::kCheckpoint, save_s)) return found;
   if (fits(Answer::kCopy, seconds_to_copy(found.copies, record.only_there_bytes))) return found;
   if (fits(Answer::kCheckpoint, save_s)) return found;
-  found.copies = most_by(found.copies, hosts_that_go(job), std::max(0.0, left_s));
-  const plan::Plan rest = state_without(job, leaving, found.copies);
-  constexpr size_t kNamed = 2;
-  record.in_time_bytes = record.only_there_bytes - plan::missing_bytes(rest);
-  record.lost = plan::missing_lines(rest, kNamed);
+  if (strategy_.from_checkpoint) {
+    found.copies = {};
+    record.in_time_bytes = 0;
+    record.lost = {kWhole};
+  } else {
+    found.copies = most_by(found.copies, hosts_that_go(job), std::max(0.0, left_s));
+    const plan::Plan rest = state_without(job, leaving, found.copies);
+    constexpr size_t kNamed = 2;
+    record.in_time_bytes = record.only_there_bytes - plan::missing_bytes(rest);
+    record.lost = plan::missing_lines(rest, kNamed);
+    if (record.lost.empty() && fits(Answer::kCopy, planner_.departure().seconds(found.copies.flows))) return found;
+  }
   record.starts_s = turn_.now_s;
   record.takes_s = left_s;
   go_back(job, found);
@@ -82,8 +90,8 @@ Evacuation Evacuator::decide_stop(const Job& job, double deadline_s) const {
   for (const BulkFlow& flow : flows) record.only_there_bytes += flow.bytes;
   record.in_time_bytes = record.only_there_bytes;
   if (const double share = (deadline_s - turn_.now_s) / record.takes_s; record.takes_s > 0 && share < 1) {
-    record.in_time_bytes = static_cast<int64_t>(share * static_cast<double>(record.only_there_bytes));
-    record.lost = {"all of it, as a checkpoint is whole or none"};
+    record.in_time_bytes = 0;
+    record.lost = {kWhole};
     found.answer = job.copies.checkpoint ? Answer::kGoBack : Answer::kLose;
     if (job.copies.checkpoint) go_back_to(*job.copies.checkpoint, job, record);
   }
