@@ -117,6 +117,25 @@ TEST(Notices, WhatIsLostIsNamedBeforehand) {
   EXPECT_EQ(arrived, notice.in_time_bytes);
 }
 
+// Two jobs leave one host by one NIC: each begins as if the other went first, and both are out in time.
+TEST(Notices, JobsThatShareAHostLeaveInTimeTogether) {
+  const std::string job =
+      "steps: 100000 configs { layout: \"pp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: \"2s\" } ";
+  std::string text = two_hosts(20, "pp2");
+  text = text.substr(0, text.find("jobs {"));
+  text.replace(text.find("gpus: 1"), 7, "gpus: 2");
+  const control::RunReport report =
+      play(text + job_text("a", "devices: [0, 2] " + job) + job_text("b", "devices: [1, 3] " + job));
+  for (const control::JobRecord& one : report.jobs) {
+    EXPECT_EQ(one.notices.at(0).answer, "leaves");
+    EXPECT_EQ(one.state, "running") << one.failure;
+    EXPECT_EQ(one.lost_steps, 0);
+    ASSERT_EQ(one.reconfigurations.size(), 1u);
+    EXPECT_EQ(one.reconfigurations[0].aborted_attempts, 0);
+    EXPECT_GT(one.reconfigurations[0].phases.transfer, 1.1 * one.notices[0].takes_s) << "they do share it";
+  }
+}
+
 // ---- whatever the scenario ------------------------------------------------------------------------------------------
 
 struct Drawn {

@@ -122,7 +122,7 @@ Control::Impl::Impl(const scenario::Scenario& scenario, scenario::Strategy strat
       planner_(scenario, strategy_, condition_, options.check_plans),
       targets_(scenario, strategy_, condition_, jobs_, planner_, turn_),
       notices_(condition_, planner_, targets_, script_, trainer_, snapshots_, turn_,
-               Evacuator(strategy_, condition_, planner_, targets_, turn_)),
+               Evacuator(strategy_, condition_, jobs_, planner_, targets_, turn_)),
       policy_(scenario, strategy_, jobs_, condition_, turn_, options.policy),
       lifecycle_(jobs_, records_, snapshots_, policy_, turn_),
       reconfigurer_(scenario, condition_, planner_, targets_, trainer_, snapshots_, lifecycle_, records_, turn_) {

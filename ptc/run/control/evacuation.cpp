@@ -32,9 +32,9 @@ std::string name_of(Answer answer) {
 
 }  // namespace
 
-Evacuator::Evacuator(const scenario::Strategy& strategy, const Condition& condition, const ChangePlanner& planner,
-                     Targets& targets, const Turn& turn)
-    : strategy_(strategy), condition_(condition), planner_(planner), targets_(targets), turn_(turn) {}
+Evacuator::Evacuator(const scenario::Strategy& strategy, const Condition& condition, const Jobs& jobs,
+                     const ChangePlanner& planner, Targets& targets, const Turn& turn)
+    : strategy_(strategy), condition_(condition), jobs_(jobs), planner_(planner), targets_(targets), turn_(turn) {}
 
 std::optional<Evacuation> Evacuator::decide(const Job& job) {
   const std::set<DeviceId> leaving = condition_.leaving(job.devices);
@@ -52,7 +52,8 @@ std::optional<Evacuation> Evacuator::decide(const Job& job) {
     found.answer = answer;
     record.answer = name_of(answer);
     record.takes_s = *seconds;
-    record.starts_s = std::max(turn_.now_s, record.deadline_s - kMargin * *seconds);
+    const double others_s = *seconds > 0 ? seconds_of_others(job, leaving) : 0;
+    record.starts_s = std::max(turn_.now_s, record.deadline_s - kMargin * (*seconds + others_s));
     return true;
   };
   const bool others_have_it = record.only_there_bytes == 0 && !strategy_.from_checkpoint;
@@ -187,6 +188,24 @@ plan::Plan Evacuator::state_without(const Job& job, const std::set<DeviceId>& le
                                .options = {}});
   SCALAI_CHECK(plan.ok(), message_of(plan.status()));
   return *std::move(plan);
+}
+
+// What other jobs have to move out of the same hosts: all of it passes by the same NICs.
+double Evacuator::seconds_of_others(const Job& job, const std::set<DeviceId>& leaving) const {
+  std::set<HostId> hosts;
+  for (const DeviceId device : leaving) hosts.insert(condition_.cluster().host_of(device));
+  double total_s = 0;
+  for (const Job& other : jobs_) {
+    if (other.index == job.index || !other.moves()) continue;
+    const std::set<DeviceId> also = condition_.leaving(other.devices);
+    if (std::none_of(also.begin(), also.end(),
+                     [&](DeviceId device) { return hosts.contains(condition_.cluster().host_of(device)); }))
+      continue;
+    const Redundancy copies =
+        plan_evacuation(*other.state.collection, condition_.cluster(), also, hosts_that_go(other));
+    total_s += planner_.departure().seconds(copies.flows);
+  }
+  return total_s;
 }
 
 std::set<HostId> Evacuator::hosts_that_go(const Job& job) const {

@@ -1,6 +1,7 @@
 #pragma once
 // What a job does with a notice. Of the answers that save all state before the deadline D the one that costs least;
-// each begins as late as it can, so that the job trains until then:
+// each begins as late as it can, so that the job trains until then. Jobs that leave a host together share its links:
+// each begins as if the others went first.
 //
 //   leaves       a change from the live state, if it reads the devices no more after T: begins by D − 1.1 · T.
 //                State that others hold, too, is read from them, so T = 0 if they hold all
@@ -16,6 +17,7 @@
 #include <optional>
 
 #include "ptc/run/control/internal/change_planner.h"
+#include "ptc/run/control/internal/jobs.h"
 #include "ptc/run/control/internal/redundancy.h"
 #include "ptc/run/control/internal/targets.h"
 #include "ptc/run/control/internal/turn.h"
@@ -32,8 +34,8 @@ struct Evacuation {
 class Evacuator {
  public:
   // All outlive this.
-  Evacuator(const scenario::Strategy& strategy, const Condition& condition, const ChangePlanner& planner,
-            Targets& targets, const Turn& turn);
+  Evacuator(const scenario::Strategy& strategy, const Condition& condition, const Jobs& jobs,
+            const ChangePlanner& planner, Targets& targets, const Turn& turn);
 
   // Nothing: the job trains on no device that will be taken at a known time.
   std::optional<Evacuation> decide(const Job& job);
@@ -49,9 +51,11 @@ class Evacuator {
   static void go_back_to(const Holding& copy, const Job& job, NoticeRecord& record);
   plan::Plan state_without(const Job& job, const std::set<DeviceId>& leaving, const Redundancy& copies) const;
   std::set<HostId> hosts_that_go(const Job& job) const;
+  double seconds_of_others(const Job& job, const std::set<DeviceId>& leaving) const;
 
   const scenario::Strategy& strategy_;
   const Condition& condition_;
+  const Jobs& jobs_;
   const ChangePlanner& planner_;
   Targets& targets_;
   const Turn& turn_;
