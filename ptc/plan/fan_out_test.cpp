@@ -36,6 +36,20 @@ TEST(FanOut, ABoxCrossesOnceAndIsPassedOnInside) {
   EXPECT_EQ(text(distribute(cluster_of(2, 4), {0}, {4, 5, 6})), "g0>g4@0 g4>g5@1 g5>g6@2 ");
 }
 
+// All four GPUs of the host receive every box; each NIC takes in one of four.
+TEST(FanOut, BoxesEnterAHostByTheNicThatHasTakenInLeast) {
+  const cluster::Cluster cluster = cluster_of(2, 4);
+  const PlannerOptions options;
+  FanOut fan_out(cluster, options);
+  const DevicesByHost holders = by_host(numbers({0}), cluster), wanting = by_host(numbers({4, 5, 6, 7}), cluster);
+  for (const int entry : {4, 5, 6, 7}) {
+    const std::vector<Leg> legs = fan_out.distribute(holders, wanting, 10);
+    EXPECT_EQ(legs.front().dst, DeviceId(entry)) << text(legs);
+    EXPECT_EQ(legs.size(), 4u);
+  }
+  EXPECT_EQ(fan_out.loads().entered, (std::vector<int64_t>{0, 0, 0, 0, 10, 10, 10, 10}));
+}
+
 TEST(FanOut, HostsFormAChain) {
   EXPECT_EQ(text(distribute(cluster_of(4, 1), {0}, {1, 2, 3})), "g0>g1@0 g1>g2@1 g2>g3@2 ");
   EXPECT_EQ(text(distribute(cluster_of(4, 1), {0, 1}, {2, 3})), "g0>g2@0 g1>g3@0 ");

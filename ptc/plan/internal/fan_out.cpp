@@ -46,7 +46,7 @@ DevicesByHost by_host(const std::vector<DeviceId>& devices, const cluster::Clust
 
 FanOut::FanOut(const cluster::Cluster& cluster, const PlannerOptions& options) : cluster_(cluster), options_(options) {
   loads_.sent.assign(static_cast<size_t>(cluster.device_count()), 0);
-  loads_.received = loads_.sent;
+  loads_.received = loads_.entered = loads_.sent;
   loads_.memory_sent.assign(cluster.hosts.size(), 0);
   loads_.crossing = loads_.entering = loads_.memory_sent;
   const bool domains = std::any_of(cluster.hosts.begin(), cluster.hosts.end(),
@@ -180,7 +180,7 @@ std::vector<Leg> FanOut::read(const DevicesByHost& wanting, StorageReads reads, 
 
 // Into a host: one device receives and passes on to the others. Returns where it arrived.
 Location FanOut::enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes) {
-  const DeviceId entry = wanting.devices.size() == 1 ? wanting.devices.front() : least_receiving(wanting.devices);
+  const DeviceId entry = wanting.devices.size() == 1 ? wanting.devices.front() : least_entered(wanting.devices);
   const bool stored = from.kind == Location::Kind::kStorage;
   send(from, entry, stored ? TransferClass::kFromStorage : TransferClass::kCrossHost, hop, bytes);
   if (wanting.devices.size() > 1) {
@@ -289,9 +289,11 @@ Location FanOut::least_loaded(const Group& group) {
   });
 }
 
-DeviceId FanOut::least_receiving(const std::vector<DeviceId>& devices) const {
+// All that want a box receive it, so what they have received does not tell them apart; the NIC it comes by does.
+DeviceId FanOut::least_entered(const std::vector<DeviceId>& devices) const {
   const auto load = [&](DeviceId device) {
-    return std::pair(loads_.received[static_cast<size_t>(device.value)], device);
+    const auto at = static_cast<size_t>(device.value);
+    return std::tuple(loads_.entered[at], loads_.received[at], device);
   };
   return *std::min_element(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
 }
@@ -304,6 +306,7 @@ int64_t& FanOut::sent(const Location& place) {
 void FanOut::send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes) {
   if (transfer_class != TransferClass::kFromStorage) sent(src) += bytes;
   loads_.received[static_cast<size_t>(dst.value)] += bytes;
+  if (transfer_class != TransferClass::kSameHost) loads_.entered[static_cast<size_t>(dst.value)] += bytes;
   if (transfer_class == TransferClass::kCrossHost) {
     const bool device = src.kind == Location::Kind::kDevice;
     crossing(device ? cluster_.host_of(DeviceId(src.index)) : HostId(src.index)) += bytes;

@@ -48,6 +48,7 @@ class FanOut {
   // Bytes so far, of plans in place. Places are numbered by host, or devices first and hosts' memories after them.
   struct Loads {
     std::vector<int64_t> sent, received;      // by device
+    std::vector<int64_t> entered;             // by device: received from other hosts or storage, over its NIC
     std::vector<int64_t> memory_sent;         // out of each host's memory
     std::vector<int64_t> crossing, entering;  // out of and into each host
     bool crosses() const;
@@ -80,7 +81,7 @@ class FanOut {
   void fetch_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   void pull_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   Location least_loaded(const Group& group);
-  DeviceId least_receiving(const std::vector<DeviceId>& devices) const;
+  DeviceId least_entered(const std::vector<DeviceId>& devices) const;
   void send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes);
   int64_t& sent(const Location& place);
   int64_t& crossing(HostId host) { return loads_.crossing[static_cast<size_t>(host.value)]; }
