@@ -49,7 +49,7 @@ const char* mark_of(const RowResult& row, const std::string& kind) {
   if (!row.problem.empty()) return "none";
   if (kind == "models" || kind == "arithmetic") return row.exact ? "exact" : "differs";
   if (row.fitted) return "fitted";
-  if (kind != "step") return "predicted";
+  if (kind != "step" && kind != "transfer") return "predicted";
   return row.held_out ? "held out" : "fit";
 }
 
@@ -161,7 +161,8 @@ std::string presets_text(const Tables& tables) {
       cells.push_back(fmt::format("{}", one.count));
       cells.push_back(one.count == 0 ? "-" : size_of_error(one.mape, false));
       cells.push_back(one.count == 0 ? "-" : signed_error(one.bias, false));
-      if (interval != nullptr) cells.push_back(fmt::format("{:.2f} to {:.2f}", interval->low, interval->high));
+      if (interval != nullptr)
+        cells.push_back(one.count == 0 ? "-" : fmt::format("{:.2f} to {:.2f}", interval->low, interval->high));
     };
     add(group.flags, nullptr);
     add(group.named, &group.named_interval);
@@ -187,14 +188,16 @@ void print_tables(const Tables& tables, bool rows) {
     if (rows || tables.size() == 1) print("{}\n", table_text(table));
   }
   print(
-      "{}\n{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a pause if nothing was fitted on "
-      "it.\n"
+      "{}\n{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a transfer if that of its source "
+      "is, a\n"
+      "pause if nothing was fitted on it.\n"
       "Nine in ten: published time over predicted time of the held-out steps; without flags of all, for a further "
       "source.\n"
       "With flags: as the recipe has them. Software named, guessed: layout, micro-batch, batch, sequence and "
       "precision\n"
       "are given, all else is of the program that trained, or of what such GPUs run today (scalai parallelize "
-      "--software).\n"
+      "--software);\n"
+      "transfers, guessed: costs of our own executor (strategy reshard).\n"
       "Error: of the step's time where it is a step, else of the value; points where the values are\n"
       "percentages. Mean error, largest and bias are of predicted rows. Constant MFU, constant HFU: mean error of\n"
       "taking the mean utilisation of the fitted rows, without and with what is computed again; best HFU: of the one "

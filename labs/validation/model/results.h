@@ -28,7 +28,8 @@ struct RowResult {
   // Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge. Of steps and
   // of memory, which is which follows from the row's name alone (PublishedTable::held_out).
   bool held_out = false;
-  std::string group;  // "dense A100 16-bit", "experts", "memory, peak", "restart" …: rows that are judged together
+  std::string group;   // "dense A100 16-bit", "experts", "memory, peak", "restart" …: rows that are judged together
+  std::string source;  // of tables whose rows have several; "": the table's
 
   std::string machine;  // "a100-80g 16-bit", "a100-80g collectives": rows that share constants
 

@@ -15,6 +15,7 @@
 #include "labs/validation/model/model_rows.h"
 #include "labs/validation/model/pause_rows.h"
 #include "labs/validation/model/step_rows.h"
+#include "labs/validation/model/transfer_rows.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 
@@ -37,7 +38,8 @@ const std::vector<Kind>& kinds() {
       {"layer", false, layer_columns(), layer_result},
       {"collective", false, collective_columns(), [](RowReader& row, const Models&) { return collective_result(row); }},
       {"kernel", false, kernel_columns(), [](RowReader& row, const Models&) { return kernel_result(row); }},
-      {"pause", false, pause_columns(), [](RowReader& row, const Models&) { return pause_result(row); }}};
+      {"pause", false, pause_columns(), [](RowReader& row, const Models&) { return pause_result(row); }},
+      {"transfer", false, transfer_columns(), transfer_result}};
   return table;
 }
 
@@ -255,9 +257,10 @@ std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
       GroupRows& group = groups[row.group];
       (row.held_out ? group.held_out : group.fit).push_back(row.error);
       if (!row.guessed_error && !row.named_error && row.refused.empty()) continue;
-      group.flags.add(source, row.error);
-      if (row.named_error) group.named.add(source, *row.named_error);
-      if (row.guessed_error) group.guessed.add(source, *row.guessed_error);
+      const std::string& of = row.source.empty() ? source : row.source;
+      group.flags.add(of, row.error);
+      if (row.named_error) group.named.add(of, *row.named_error);
+      if (row.guessed_error) group.guessed.add(of, *row.guessed_error);
       group.refused += row.refused.empty() ? 0 : 1;
     }
   }
