@@ -52,6 +52,8 @@ Basis resume(const Run& run) {
 // Nine in ten of 204 executed changes (results/calibration/errors.csv), and all 24 published ones (results/tenplex).
 constexpr double kCalibratedLow = 0.77, kCalibratedHigh = 1.63, kStagedLow = 0.40, kStagedHigh = 1.25;
 constexpr const char* kCalibrated = "links of hosts as calibrated";
+// Of systems that are not modelled, so no error of the run.
+constexpr const char* kOthers = "times, others";
 
 Basis transfer(const Run& run) {
   const std::vector<cluster::Host>& hosts = run.report.scenario->cluster.hosts;
@@ -60,7 +62,12 @@ Basis transfer(const Run& run) {
   if (emulated) return {"transfer", "modelled", kCalibrated, kCalibratedLow, kCalibratedHigh, "times"};
   if (run.costs.stores.serve > 0)
     return {"transfer", "modelled", "stores over links of the cluster", kStagedLow, kStagedHigh, "times"};
-  return {"transfer", "modelled", "links of the cluster", {}, {}, ""};
+  constexpr const char* kLinks = "links of the cluster";
+  const plan::MessageCosts &used = run.costs.messages, &preset = run.preset.messages;
+  const bool known = std::all_of(hosts.begin(), hosts.end(), [](const auto& host) { return !host.gpu.name.empty(); });
+  if (!known || preset.peer_s <= 0 || used.box_s != preset.box_s || used.peer_s != preset.peer_s)
+    return {"transfer", "modelled", kLinks, {}, {}, ""};
+  return {"transfer", "modelled", kLinks, change::kPublishedTransfers.low, change::kPublishedTransfers.high, kOthers};
 }
 
 Basis constant(const char* phase, double used, double preset, const char* from) {
@@ -125,7 +132,9 @@ std::string range_text(const Basis& line) {
   if (!line.low) return "";
   if (line.unit == "s")
     return fmt::format("; published: {} to {}", format_seconds(*line.low), format_seconds(*line.high));
-  const char* others = line.from.starts_with(kCalibrated) ? "measured" : "published";
+  const char* others = line.from.starts_with(kCalibrated) ? "measured"
+                       : line.unit == kOthers             ? "published of other software"
+                                                          : "published";
   return line.of == "step" ? "" : fmt::format("; {}: {:g} to {:g} times as long", others, *line.low, *line.high);
 }
 

@@ -87,7 +87,7 @@ TEST(SummaryTable, ShowsARunAtAGlance) {
       "detect    assumed   stack stock-2025; published: 2.00 s to 60.0 s\n"
       "stop      modelled  end of the step under way\n"
       "restart   given     costs\n"
-      "transfer  modelled  links of the cluster\n");
+      "transfer  modelled  links of the cluster; published of other software: 0.94 to 9.8 times as long\n");
 }
 
 // Of an executed run the measured pause stands beside what the scenario's clock counts.

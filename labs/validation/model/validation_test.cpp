@@ -11,6 +11,7 @@
 
 #include "labs/validation/model/step_rows.h"
 #include "ptc/base/status.h"
+#include "ptc/cost/change/costs.h"
 #include "ptc/cost/step/calibration.h"
 
 namespace scalai::step::validation {
@@ -191,6 +192,18 @@ TEST_F(BuiltIn, IntervalsOfAnswersAreThoseOfTheTables) {
     EXPECT_NEAR(told_of("other GPUs", given).low, low, 0.005);
     EXPECT_NEAR(told_of("other GPUs", given).high, high, 0.005);
   }
+}
+
+// Reports print this interval beside transfers.
+TEST_F(BuiltIn, TransfersAreAsReportsSay) {
+  for (const GroupResult& group : groups_of(*tables_)) {
+    if (group.group != "transfers") continue;
+    EXPECT_NEAR(group.guessed_interval.low, change::kPublishedTransfers.low, 0.005);
+    EXPECT_NEAR(group.guessed_interval.high, change::kPublishedTransfers.high, 0.05);
+    EXPECT_GE(group.fit.count + group.held_out.count, 20);
+    return;
+  }
+  FAIL() << "no transfers";
 }
 
 // Of a source that is left out, as of one that is not known yet, 85 % of the steps lie within what the others say of

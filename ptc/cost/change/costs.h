@@ -38,6 +38,11 @@ struct Costs {
   StoreShares stores = {};           // of hosts whose cluster does not say their rates
 };
 
+// Nine in ten published transfers of weights between layouts took so many times what strategy "reshard" says for links
+// of hosts with GPUs (`scalai accuracy --table=transfers`; a test compares). That software takes longer for boxes and
+// peers than our executor.
+inline constexpr Published kPublishedTransfers = {.low = 0.94, .high = 9.8};
+
 // From a failure to knowing it; `hangs`: of processes that are there but stand still, their diagnosis included.
 double detect_s(const Costs& costs, bool hangs = false);
 double restart_s(const Costs& costs, int ranks);

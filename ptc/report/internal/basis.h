@@ -17,7 +17,8 @@ struct Basis {
   std::string
       basis;  // "given" in the scenario, "assumed" of a stack, "modelled" from the cluster, "measured" in this run
   std::string from;  // in words
-  // Where others were: seconds that were published (unit "s"), or times the value ("times"). Nothing: nobody knows.
+  // Where others were: seconds that were published (unit "s"), or times the value ("times"; "times, others": of other
+  // software, which is no error of this run). Nothing: nobody knows.
   std::optional<double> low, high;
   std::string unit;
   double given_s = 0;  // of the phase of each change: what the scenario gives, without an error (compilation)
