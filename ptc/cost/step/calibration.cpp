@@ -21,7 +21,7 @@ constexpr ByGiven kA100 = by_given("dense A100 16-bit", true, 306, 0.89, 1.18, 5
 constexpr ByGiven kH100 = by_given("dense H100 16-bit", true, 74, 0.90, 1.09, 152, 0.75, 1.45, 163, 0.86, 1.66);
 constexpr ByGiven kH100Fp8 = by_given("dense H100 FP8", true, 72, 0.94, 1.12, 153, 0.91, 1.15, 153, 0.90, 1.78);
 constexpr ByGiven kBlackwell = by_given("dense Blackwell", true, 39, 0.92, 1.30, 118, 0.74, 2.86, 126, 0.69, 2.79);
-constexpr ByGiven kExperts = by_given("experts", true, 145, 0.87, 1.60, 326, 0.76, 2.73, 356, 0.81, 4.32);
+constexpr ByGiven kExperts = by_given("experts", true, 145, 0.87, 1.60, 358, 0.70, 2.45, 388, 0.78, 4.32);
 // Few rows of each of many kinds: the widest interval of all dense ones.
 constexpr ByGiven kOther = by_given("other GPUs", false, 15, 0.86, 1.30, 51, 0.74, 2.86, 68, 0.69, 2.79);
 
