@@ -104,7 +104,7 @@ ModelShape shape_of(const model::Model& model) {
                    .head_dim = model.heads > 0 ? model.hidden / model.heads : 0,
                    .ffn = model.ffn,
                    .gated = has(".gate.weight"),
-                   .biases = has("attention.dense.bias") && (has(".mlp.up.bias") || early),
+                   .biases = has("attention.dense.bias") && (has(".mlp.up.bias") || has(".experts.0.up.bias") || early),
                    .dropout = early,
                    .positions = has("embedding.position.weight"),
                    .latent = has("attention.key_value_up.weight"),

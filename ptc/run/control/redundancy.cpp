@@ -209,8 +209,9 @@ Redundancy plan_evacuation(const Collection& collection, const cluster::Cluster&
 }
 
 Redundancy fill(const Redundancy& copies, const cluster::Cluster& cluster, std::map<HostId, int64_t> out_bytes,
-                std::map<HostId, int64_t> in_bytes) {
+                const std::map<HostId, int64_t>& in_bytes) {
   Redundancy filled;
+  std::map<HostId, int64_t> left_in = in_bytes;
   std::map<std::pair<Location, Location>, int64_t> flows;
   for (size_t i = 0; i < copies.copies.size(); ++i) {
     collection::ExtraHolder part = copies.copies[i];
@@ -219,7 +220,7 @@ Redundancy fill(const Redundancy& copies, const cluster::Cluster& cluster, std::
     const int64_t row_bytes = bytes / rows;
     int64_t& out = out_bytes[cluster.host_of(from)];
     int64_t left = rows;
-    for (auto& [host, in] : in_bytes) {
+    for (auto& [host, in] : left_in) {
       const int64_t fit = std::min({left, out / row_bytes, in / row_bytes});
       if (fit == 0) continue;
       part.host = host;

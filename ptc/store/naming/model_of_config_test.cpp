@@ -144,6 +144,9 @@ TEST(ModelOfConfig, NamedModelsHaveAsManyParametersAsWereReleased) {
   EXPECT_NEAR(billions("deepseek-v3").second, 37, 0.6);
   EXPECT_NEAR(billions("kimi-k2").first, 1026, 1);
   EXPECT_NEAR(billions("qwen3-235b-a22b").first, 235.1, 0.05);
+  EXPECT_NEAR(billions("gpt-oss-120b").first, 116.8, 0.05);
+  EXPECT_NEAR(billions("gpt-oss-20b").first, 20.9, 0.05);
+  EXPECT_EQ(find_model("gpt-oss-20b")->windowed_layers, 12);
   EXPECT_NEAR(billions("nemotron-3-nano").first, 31.6, 0.05);
   EXPECT_NEAR(billions("nemotron-3-nano").second, 3.6, 0.05);
   for (const std::string& name : model_names()) EXPECT_TRUE(find_model(name).ok()) << name;

@@ -41,6 +41,6 @@ Redundancy plan_evacuation(const collection::Collection& collection, const clust
 // the first host with room. Any way that leaves no such room is as good, so that is, but for rows that are cut off,
 //   Σ over senders min(bytes they have, out_bytes), at most Σ in_bytes.
 Redundancy fill(const Redundancy& copies, const cluster::Cluster& cluster, std::map<HostId, int64_t> out_bytes,
-                std::map<HostId, int64_t> in_bytes);
+                const std::map<HostId, int64_t>& in_bytes);
 
 }  // namespace scalai::control
