@@ -170,7 +170,7 @@ Redundancy Evacuator::most_by(const Redundancy& copies, const std::set<HostId>& 
       if (!going.contains(HostId(i)) && !down.contains(HostId(i)))
         in[HostId(i)] = static_cast<int64_t>(rates.in_bytes_per_s * seconds * kRounding);
     }
-    most = fill(copies, condition_.cluster(), std::move(out), std::move(in));
+    most = fill(copies, condition_.cluster(), std::move(out), in);
     takes_s = planner_.departure().seconds(most.flows);
     if (takes_s <= within_s) return most;
   }

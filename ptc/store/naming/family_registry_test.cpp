@@ -29,8 +29,9 @@ class FamilyRegistry : public testing::Test {
 
 TEST_F(FamilyRegistry, HasTheBuiltInOnes) {
   const Families families = Families::built_in();
-  EXPECT_THAT(families.names(), ElementsAre("bert", "deepseek", "gemma2", "gpt", "gpt_neox", "gpt_oss", "llama", "llama4",
-                                            "mixtral", "nemotron_h", "olmo2", "opt", "qwen_moe", "starcoder2"));
+  EXPECT_THAT(families.names(),
+              ElementsAre("bert", "deepseek", "gemma2", "gpt", "gpt_neox", "gpt_oss", "llama", "llama4", "mixtral",
+                          "nemotron_h", "olmo2", "opt", "qwen_moe", "starcoder2"));
   for (const std::string& name : families.names()) EXPECT_TRUE(families.is_built_in(*families.find(name)));
   EXPECT_EQ(message_of(families.find("lama").status()), "unknown family \"lama\": did you mean \"llama\"?");
 }
