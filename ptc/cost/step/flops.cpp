@@ -81,7 +81,10 @@ double model_flops(const ModelShape& model, int global_batch, int sequence, int 
 double hardware_flops(const Workload& workload) {
   const ModelShape& model = workload.model;
   const Training& training = workload.training;
-  const double flops = model_flops(model, training.global_batch, training.sequence, training.mtp);
+  const double tokens = tokens_of(training.global_batch, training.sequence);
+  // Frozen weights have no gradients (LoRA).
+  const double frozen = training.lora > 0 ? 2 * layer_matrices(model) * model.layers * tokens : 0;
+  const double flops = model_flops(model, training.global_batch, training.sequence, training.mtp) - frozen;
   if (model.heads == 0) return flops;
   double again = 0;  // of a token
   switch (training.recompute.kind) {
@@ -91,7 +94,7 @@ double hardware_flops(const Workload& workload) {
     case Recompute::Kind::kLayers:
       again = (core_flops(model, training.sequence) + 2 * layer_matrices(model)) * whole_layers(workload);
   }
-  return flops + again * tokens_of(training.global_batch, training.sequence);
+  return flops + again * tokens;
 }
 
 }  // namespace scalai::step

@@ -64,5 +64,14 @@ TEST(Flops, ConvolutionsAreCountedBySample) {
   EXPECT_DOUBLE_EQ(model_flops(model, 256, 0), 256 * model.flops_per_sample);
 }
 
+// LoRA: the products of 12 · h² weights have no gradients of these, 2 operations a weight and token.
+TEST(Flops, FrozenWeightsHaveNoGradients) {
+  const ModelShape model = test_gpt(4096, 32, 8);
+  Training training = test_training(1, 16);
+  const double all = hardware_flops({model, {}, training});
+  training.lora = 16;
+  EXPECT_NEAR((all - hardware_flops({model, {}, training})) / (2.0 * 12 * 4096 * 4096 * 8 * 16 * 2048), 1, 1e-9);
+}
+
 }  // namespace flops_test
 }  // namespace scalai::step

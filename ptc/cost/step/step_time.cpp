@@ -198,7 +198,9 @@ StepTime step_time(const Workload& workload, const Hardware& hardware) {
 StepTime step_time(const Workload& workload, const Hardware& hardware, const StepParts& parts) {
   const Training& training = workload.training;
   const ClosedForm form(workload, parts);
-  StepTime time{.model_flops = model_flops(workload.model, training.global_batch, training.sequence, training.mtp),
+  Training plain = training;  // nothing computed again
+  plain.recompute = Recompute::kNone;
+  StepTime time{.model_flops = hardware_flops({workload.model, workload.config, plain}),
                 .hardware_flops = hardware_flops(workload)};
   const size_t slowest = form.slowest();
   const StageWork& stage = parts.stages[slowest];
