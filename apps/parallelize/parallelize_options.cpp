@@ -51,7 +51,7 @@ std::vector<OptionSpec> what_trains() {
       flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
       text_option("imbalance", "TIMES",
                   "Tokens of the rank of experts that has the most, over the mean (1 if not given, as benchmarks force "
-                  "it; 1.1 to 1.3 is usual)."),
+                  "it)."),
       count_option("mtp", "N", "Further tokens that are predicted, each by a layer and the head (DeepSeek-V3: 1)."),
       text_option("lora", "RANK",
                   "Adapters of this rank are trained alone, beside all matrices but those of experts; 16,qkv: beside "

@@ -11,6 +11,7 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/cost/step/calibration.h"
+#include "ptc/cost/step/software.h"
 
 namespace scalai::apps {
 namespace {
@@ -128,9 +129,11 @@ class Printer {
   // What trains, and where it was nobody's choice, how to choose.
   std::string trainer() const {
     if (request_.software.empty()) return "";
-    const bool guessed = request_.given == step::Given::kNothing;
-    return fmt::format("trained by {}{}\n", request_.software,
-                       guessed ? fmt::format(", the default of {} (--software)", gpu_kinds().front()) : "");
+    if (request_.given != step::Given::kNothing) return fmt::format("trained by {}\n", request_.software);
+    const std::string gpu = gpu_kinds().front();
+    const bool zero3 = step::default_software(gpu).name() != request_.software;
+    return fmt::format("trained by {}, the default of {}{} (--software)\n", request_.software, gpu,
+                       zero3 ? " with ZeRO-3" : "");
   }
 
   // "a100-80g", of several kinds "a100-80g/v100-32g".

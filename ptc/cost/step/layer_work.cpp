@@ -57,24 +57,17 @@ void inner_forward(const Context& c, const Block& block, ChunkWork& work) {
   add(beside(c, Overlap::kAll, scatter, block.row.forward_s(c), 1 / c.t), work.tp);
 }
 
-// The norms of a block.
-void norms_forward(const Context& c, ChunkWork& work) {
+// One pass, norm_forward or norm_backward, of the norms of a block.
+void add_norms(const Context& c, void (*pass)(const Context&, KernelTime&), ChunkWork& work) {
   KernelTime norm(c.rates);
-  norm_forward(c, norm);
-  ChunkWork each;
-  add(norm, each);
-  work = together(work, times(each, c.model().blocks.norms));
-}
-void norms_backward(const Context& c, ChunkWork& work) {
-  KernelTime norm(c.rates);
-  norm_backward(c, norm);
+  pass(c, norm);
   ChunkWork each;
   add(norm, each);
   work = together(work, times(each, c.model().blocks.norms));
 }
 
 void norm_and_residual(const Context& c, ChunkWork& work) {
-  norms_forward(c, work);
+  add_norms(c, norm_forward, work);
   KernelTime time(c.rates);
   residual_forward(c, time);
   add(time, work);
@@ -113,7 +106,7 @@ void block_backward(const Context& c, const Block& block, ChunkWork& work) {
   KernelTime time(c.rates);
   residual_backward(c, time);
   add(time, work);
-  norms_backward(c, work);
+  add_norms(c, norm_backward, work);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------
@@ -193,7 +186,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   clamp_backward(c, experts.rows * experts.local * experts.ffn, time);
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   add(time, work);
-  norms_backward(c, work);
+  add_norms(c, norm_backward, work);
 }
 
 Block feed_forward_block(const Context& c, int64_t width) {

@@ -164,13 +164,12 @@ void TrainingBuilder::build(bool model_known, const std::string& gpu, JobSpec& j
   if (message_.has_grouped_experts()) training.grouped_experts = message_.grouped_experts();
   if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
     training.bucket = message_.bucket();
-  if (source_.given(at("imbalance"))) {
-    training.imbalance = message_.imbalance();
-    if (!(training.imbalance >= 1 && training.imbalance <= 64))
-      source_.error(at("imbalance"), "not a number from 1 to 64");
-  }
-  if (source_.given(at("mtp")) && source_.at_least(at("mtp"), message_.mtp(), 0))
-    training.mtp = std::min(message_.mtp(), 8);
+  const auto from_to = [&](const char* field, double value, double least, double most) {
+    if (value >= least && value <= most) return;
+    source_.error(at(field), fmt::format("\"{}\" must be from {} to {}, found {}", field, least, most, value));
+  };
+  if (source_.given(at("imbalance"))) from_to("imbalance", training.imbalance = message_.imbalance(), 1, 64);
+  if (source_.given(at("mtp"))) from_to("mtp", training.mtp = message_.mtp(), 0, 8);
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
   if (message_.has_flash_attention()) training.flash_attention = message_.flash_attention();
   // Its second version of the weights is state that moves.

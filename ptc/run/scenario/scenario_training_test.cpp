@@ -94,10 +94,10 @@ TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
   const Scenario plain = parsed(scenario(kListed));
   EXPECT_EQ(plain.jobs[0].training.data_overlap, step::DataOverlap::kAll);
   EXPECT_NE(plain.resolved_text.find("dp_overlap: \"all\""), std::string::npos);
-  const std::string wrong = problems_of(scenario(
-      std::string(kListed) + R"(gradients: "fp8" overlap: "some" dp_overlap: "gradient" bucket: -1 framework: "jax")"));
-  for (const std::string field : {"gradients", "overlap", "dp_overlap", "bucket", "framework"})
-    EXPECT_NE(wrong.find(field), std::string::npos) << wrong;
+  const std::string wrong = problems_of(scenario(std::string(kListed) + R"(gradients: "fp8" overlap: "some"
+      dp_overlap: "gradient" bucket: -1 framework: "jax" imbalance: 0.5 mtp: 9)"));
+  for (const std::string problem : {"unknown dp_overlap", "\"bucket\" must", "\"mtp\" must be from 0 to 8", "7 errors"})
+    EXPECT_NE(wrong.find(problem), std::string::npos) << wrong;
 }
 
 // Fields of the file override it, and the resolved text says both, so that it gives the same job.
